@@ -1,0 +1,3 @@
+//! The everlog command line.
+
+fn main() {}

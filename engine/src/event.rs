@@ -1,0 +1,172 @@
+//! The domain value: one event of a session, with its `data` as exact JSON text.
+//!
+//! # Invariants
+//! V1. `data` is one valid JSON value exactly as it was written; nothing in this crate rewrites it.
+//! V2. The type is WTF-8: a string of UTF-16 units, lone surrogates included.
+//! V3. `surface_op` and `sources` are present only on the three surface types (accept rules; not checked here).
+//!
+//! # Units
+//! `seq`: events from 0. `time_ms`: Unix milliseconds, signed, not monotonic.
+
+use std::borrow::Cow;
+
+use crate::types::Seq;
+
+/// How a surface event changes the surface (dsh-spec.md section 4.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum SurfaceOp {
+    /// Puts the event at the tail.
+    Append,
+    /// Puts the event in the place of the nodes from `start` to `end`, both inclusive.
+    Replace {
+        /// Seq of the first node that is replaced.
+        start: Seq,
+        /// Seq of the last node that is replaced.
+        end: Seq,
+    },
+}
+
+/// An event as a caller appends it: the store gives it its seq.
+///
+/// ```
+/// use everlog::NewEvent;
+/// let event = NewEvent::new("turn/start", br#"{"turn":1}"#);
+/// assert_eq!(event.event_type, b"turn/start"[..]);
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewEvent<'a> {
+    /// Event type as WTF-8 bytes.
+    pub event_type: Cow<'a, [u8]>,
+    /// JSON text of the data, stored exactly so.
+    pub data: Cow<'a, [u8]>,
+    /// Time in Unix milliseconds; the store's clock when absent.
+    pub time_ms: Option<i64>,
+    /// Marker of a surface event.
+    pub surface_op: Option<SurfaceOp>,
+    /// Seqs that the event cites.
+    pub sources: Option<Cow<'a, [Seq]>>,
+    /// Whether readers that do not know the type may step over the event.
+    pub ignorable: bool,
+    /// Whether an exported line has `surfaceOp` before `sourceEventSeqs`.
+    pub surface_first: bool,
+}
+
+impl<'a> NewEvent<'a> {
+    /// An event without surface marks, at the time of the append.
+    #[must_use]
+    pub fn new(event_type: &'a str, data: &'a [u8]) -> Self {
+        Self {
+            event_type: Cow::Borrowed(event_type.as_bytes()),
+            data: Cow::Borrowed(data),
+            time_ms: None,
+            surface_op: None,
+            sources: None,
+            ignorable: false,
+            surface_first: false,
+        }
+    }
+
+    /// The same event with a surface marker.
+    #[must_use]
+    pub fn with_surface_op(mut self, op: SurfaceOp) -> Self {
+        self.surface_op = Some(op);
+        self
+    }
+
+    /// The same event with citations.
+    #[must_use]
+    pub fn with_sources(mut self, sources: impl Into<Cow<'a, [Seq]>>) -> Self {
+        self.sources = Some(sources.into());
+        self
+    }
+
+    /// The same event at a time of the caller's, in Unix milliseconds.
+    #[must_use]
+    pub fn with_time_ms(mut self, time_ms: i64) -> Self {
+        self.time_ms = Some(time_ms);
+        self
+    }
+
+    /// The same event, marked so that readers may step over it.
+    #[must_use]
+    pub fn with_ignorable(mut self) -> Self {
+        self.ignorable = true;
+        self
+    }
+}
+
+/// A stored event, borrowed from the frame that holds it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventRef<'a> {
+    /// Position in the session.
+    pub seq: Seq,
+    /// Unix milliseconds.
+    pub time_ms: i64,
+    /// Event type as WTF-8 bytes.
+    pub event_type: &'a [u8],
+    /// Exact JSON text of the data.
+    pub data: &'a [u8],
+    /// Marker of a surface event.
+    pub surface_op: Option<SurfaceOp>,
+    /// Seqs that the event cites.
+    pub sources: Option<Cow<'a, [Seq]>>,
+    /// Whether readers that do not know the type may step over the event.
+    pub ignorable: bool,
+    /// Whether the line had `surfaceOp` before `sourceEventSeqs`.
+    pub surface_first: bool,
+}
+
+impl EventRef<'_> {
+    /// A copy that owns its bytes.
+    #[must_use]
+    pub fn to_owned(&self) -> Event {
+        Event {
+            seq: self.seq,
+            time_ms: self.time_ms,
+            event_type: self.event_type.into(),
+            data: self.data.into(),
+            surface_op: self.surface_op,
+            sources: self.sources.as_deref().map(Into::into),
+            ignorable: self.ignorable,
+            surface_first: self.surface_first,
+        }
+    }
+}
+
+/// A stored event that owns its bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// Position in the session.
+    pub seq: Seq,
+    /// Unix milliseconds.
+    pub time_ms: i64,
+    /// Event type as WTF-8 bytes.
+    pub event_type: Box<[u8]>,
+    /// Exact JSON text of the data.
+    pub data: Box<[u8]>,
+    /// Marker of a surface event.
+    pub surface_op: Option<SurfaceOp>,
+    /// Seqs that the event cites.
+    pub sources: Option<Box<[Seq]>>,
+    /// Whether readers that do not know the type may step over the event.
+    pub ignorable: bool,
+    /// Whether the line had `surfaceOp` before `sourceEventSeqs`.
+    pub surface_first: bool,
+}
+
+impl Event {
+    /// The same event, borrowed.
+    #[must_use]
+    pub fn as_ref(&self) -> EventRef<'_> {
+        EventRef {
+            seq: self.seq,
+            time_ms: self.time_ms,
+            event_type: &self.event_type,
+            data: &self.data,
+            surface_op: self.surface_op,
+            sources: self.sources.as_deref().map(Cow::Borrowed),
+            ignorable: self.ignorable,
+            surface_first: self.surface_first,
+        }
+    }
+}

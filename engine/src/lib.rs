@@ -1,0 +1,11 @@
+//! skeleton
+
+pub mod vfs;
+mod error;
+mod event;
+pub mod limits;
+mod types;
+
+pub use error::{Error, ErrorKind, Holder, Result};
+pub use event::{Event, EventRef, NewEvent, SurfaceOp};
+pub use types::{EventId, LaneNo, SegmentNo, Seq, SessionId, SessionNo};

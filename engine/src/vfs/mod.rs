@@ -1,0 +1,310 @@
+//! The disk below: the only door to files, locks, the clock and the process.
+//!
+//! Everything the engine does to the outside goes through [`Vfs`], [`VfsDir`] and [`VfsFile`], so that tests can see,
+//! drop, tear, reorder and fail every call. [`OsVfs`] is the real one.
+//!
+//! # Invariants
+//! D1. A name is one path component: a folder is opened once and all below it is reached from its handle, never
+//!     through a symbolic link.
+//! D2. Bytes written by `write_at` are visible to every later `read_at` and map of any process at once, and survive
+//!     the death of the process. They survive the machine only after `sync_data` of that file returned `Ok`.
+//! D3. Unsynced bytes may reach the disk in any order, in part, or not at all, in units as small as one byte; synced
+//!     bytes beside them stay as they are (power-safe overwrite).
+//! D4. A name made, linked or removed survives the machine only after `sync` of its folder returned `Ok`. The size
+//!     and the allocation of a file are durable after `sync_data` of the file.
+//! D5. After `sync_data` returned an error, nothing is known about the bytes that it covered; another `sync_data` on
+//!     the same file proves nothing.
+//! D6. No call of this module retries a failed write or sync. `EINTR` and short transfers are completed inside.
+//!
+//! # Units
+//! `offset`, `len`: bytes. `_ms`: milliseconds.
+
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::Result;
+
+pub(crate) mod os;
+pub use os::OsVfs;
+
+/// Permissions of a new file or folder.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Access {
+    /// Only the user: folders 0700, files 0600.
+    #[default]
+    Private,
+    /// The user and the group: folders 0770, files 0660.
+    Group,
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenHow {
+    /// An existing file, to read.
+    Read,
+    /// An existing file, to read and write.
+    ReadWrite,
+    /// A new file, to read and write: fails with kind `Exists` when the name is taken.
+    CreateNew(Access),
+}
+
+/// What kind of lock is asked for on a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockKind {
+    /// Many holders at once, none of them exclusive.
+    Shared,
+    /// One holder.
+    Exclusive,
+}
+
+/// What a name in a folder stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Dir,
+    /// A symbolic link, device, pipe or socket: never opened.
+    Other,
+}
+
+/// One name in a folder.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DirEntry {
+    /// The name, as bytes of the file system.
+    pub name: Vec<u8>,
+    /// What it stands for.
+    pub kind: EntryKind,
+}
+
+/// Room on the file system that holds a folder.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// Bytes that this user can still allocate.
+    pub free_bytes: u64,
+    /// Bytes in all.
+    pub total_bytes: u64,
+}
+
+/// Who may open a file or folder, as far as the engine cares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ownership {
+    /// Whether this process's user owns it.
+    pub own: bool,
+    /// Whether the group may write.
+    pub group_write: bool,
+    /// Whether all users may read or write.
+    pub world: bool,
+}
+
+/// The machine and its file systems, as one process sees them.
+pub trait Vfs: Debug + Send + Sync {
+    /// Opens an existing folder by path.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none, `Io` otherwise.
+    fn open_root(&self, path: &Path) -> Result<Arc<dyn VfsDir>>;
+
+    /// Makes a folder by path, with the folders above it where they are missing, and opens it. An existing folder is
+    /// opened as it is. The new name and those above it are synced before this returns.
+    ///
+    /// # Errors
+    /// `Io`, `StorageFull`.
+    fn create_root(&self, path: &Path, access: Access) -> Result<Arc<dyn VfsDir>>;
+
+    /// Wall clock, in Unix milliseconds. May step back.
+    fn now_ms(&self) -> i64;
+
+    /// Clock for durations, in nanoseconds from an arbitrary start. Never steps back.
+    fn monotonic_ns(&self) -> u64;
+
+    /// Waits. A simulated machine lets the other processes run meanwhile.
+    fn sleep_ms(&self, ms: u64);
+
+    /// 64 random bits, not guessable from outside the process.
+    fn random_u64(&self) -> u64;
+
+    /// Id of this boot of the machine: equal for two processes exactly when the page cache they write to is the same.
+    fn boot_id(&self) -> [u8; 16];
+
+    /// Name of the host, for people.
+    fn host(&self) -> String;
+
+    /// Id of this process, for people.
+    fn pid(&self) -> u32;
+
+    /// Number that changes in a child of `fork(2)`: handles made before the fork refuse to work after it.
+    fn fork_generation(&self) -> u64;
+
+    /// Whether background threads may be started. A simulated machine says no and calls the upkeep itself.
+    fn has_threads(&self) -> bool;
+}
+
+/// An open folder. Names are single components: no separator, not `.` or `..`, not empty.
+pub trait VfsDir: Debug + Send + Sync {
+    /// Makes a folder of that name. Durable after [`VfsDir::sync`] of this folder.
+    ///
+    /// # Errors
+    /// `Exists` when the name is taken, `StorageFull`, `Io`.
+    fn create_dir(&self, name: &str, access: Access) -> Result<()>;
+
+    /// Opens a folder of that name, refusing symbolic links.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    fn open_dir(&self, name: &str) -> Result<Arc<dyn VfsDir>>;
+
+    /// Opens or makes a regular file of that name, refusing symbolic links and everything that is no regular file. A
+    /// file opened for writing has exactly one name. A new file is empty; its name is durable after [`VfsDir::sync`].
+    ///
+    /// # Errors
+    /// `NotFound`, `Exists`, `StorageFull`, `InsecurePermissions` (no regular file, or more than one name), `Io`.
+    fn open(&self, name: &str, how: OpenHow) -> Result<Arc<dyn VfsFile>>;
+
+    /// Gives the file `from` the second name `to` in the same folder, atomically: one of many racing callers wins.
+    ///
+    /// # Errors
+    /// `Exists` when `to` is taken, `NotFound`, `Io`.
+    fn link(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Removes the name of a file. Open handles and maps go on working.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    fn remove(&self, name: &str) -> Result<()>;
+
+    /// Removes an empty folder of that name.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    fn remove_dir(&self, name: &str) -> Result<()>;
+
+    /// All names but `.` and `..`, in no particular order.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn list(&self) -> Result<Vec<DirEntry>>;
+
+    /// Makes the names of this folder durable.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn sync(&self) -> Result<()>;
+
+    /// Room on this file system.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn space(&self) -> Result<Space>;
+
+    /// Whether the folder is on a network file system, where locks cannot be trusted.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn is_network(&self) -> Result<bool>;
+
+    /// Who may use the folder.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn ownership(&self) -> Result<Ownership>;
+}
+
+/// An open file. Dropping the last handle closes it, which lets go of its locks in this process.
+pub trait VfsFile: Debug + Send + Sync {
+    /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// `Io`. Never a torn or partial result on error: the buffer is then undefined.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize>;
+
+    /// Writes all of `buf` at `offset`. Atomic neither against a crash nor against readers.
+    ///
+    /// # Errors
+    /// `StorageFull`, `Io`. Any part of the bytes may have been written.
+    fn write_at(&self, buf: &[u8], offset: u64) -> Result<()>;
+
+    /// Makes all bytes written so far, and the size, durable.
+    ///
+    /// # Errors
+    /// `Io`: see D5.
+    fn sync_data(&self) -> Result<()>;
+
+    /// Size in bytes.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn len(&self) -> Result<u64>;
+
+    /// Allocates `[0, len)` and makes the file that long, new bytes reading as zero. When it returns `Ok`, writes
+    /// inside the range do not fail for lack of room, where the file system can promise that.
+    ///
+    /// # Errors
+    /// `StorageFull` with the file's size unchanged, `Io`.
+    fn allocate(&self, len: u64) -> Result<()>;
+
+    /// Gives back the room of `[offset, offset + len)`, which then reads as zero; the size stays. A file system that
+    /// cannot do it leaves the bytes as they are and returns `Ok`, so this is only for bytes that no one reads.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn punch(&self, offset: u64, len: u64) -> Result<()>;
+
+    /// Takes away the right to write (mode 0400 or 0440), for sealed files. Open handles go on.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn set_read_only(&self) -> Result<()>;
+
+    /// Tries to take the whole-file lock (`flock`, exclusive) without waiting; `false` when another handle has it.
+    /// Belongs to the open file, so a child of `fork(2)` shares it.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn try_lock(&self) -> Result<bool>;
+
+    /// Lets go of the whole-file lock, for every process that shares this open file.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn unlock(&self) -> Result<()>;
+
+    /// Tries to lock a range (an open-file-description lock) without waiting; `false` when another handle holds a
+    /// lock that excludes it. Independent of [`VfsFile::try_lock`].
+    ///
+    /// # Errors
+    /// `Io`.
+    fn try_lock_range(&self, offset: u64, len: u64, kind: LockKind) -> Result<bool>;
+
+    /// Lets go of a range, for every process that shares this open file.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn unlock_range(&self, offset: u64, len: u64) -> Result<()>;
+
+    /// Says that this handle holds locks, so that a child of `fork(2)` must close it at once and not keep them.
+    fn close_in_child(&self);
+
+    /// Maps the whole file for reading, or `None` where that cannot be had; the caller then uses `read_at`.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn map(&self) -> Result<Option<Arc<dyn VfsMap>>>;
+
+    /// Who may use the file.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn ownership(&self) -> Result<Ownership>;
+}
+
+/// A file mapped for reading. Bytes are only ever copied out: another process may be writing them.
+pub trait VfsMap: Debug + Send + Sync {
+    /// Length of the map in bytes.
+    fn map_len(&self) -> u64;
+
+    /// Copies `buf.len()` bytes from `offset`, or returns `false`, with `buf` undefined, when they are not all inside
+    /// the map.
+    fn copy_out(&self, buf: &mut [u8], offset: u64) -> bool;
+}
