@@ -137,10 +137,8 @@ impl Error {
     /// A value over a limit.
     pub(crate) fn limit(field: impl Into<String>, found: u64, max: u64) -> Self {
         let field = field.into();
-        let mut err = Self::new(
-            ErrorKind::Limit,
-            format!("{field} has size {found}, allowed is 1 to {max}"),
-        );
+        let mut err =
+            Self::new(ErrorKind::Limit, format!("{field} has size {found}, allowed is 1 to {max}"));
         err.facts.field = Some(field);
         err
     }

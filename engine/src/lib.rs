@@ -1,10 +1,11 @@
 //! skeleton
 
-pub mod vfs;
 mod error;
 mod event;
+mod format;
 pub mod limits;
 mod types;
+pub mod vfs;
 
 pub use error::{Error, ErrorKind, Holder, Result};
 pub use event::{Event, EventRef, NewEvent, SurfaceOp};
