@@ -1,0 +1,256 @@
+//! Options of a store handle: every default named and bounded.
+//!
+//! # Units
+//! `_bytes`: bytes. `_ms`: milliseconds.
+
+use crate::error::{Error, Result};
+use crate::limits;
+use crate::vfs::Access;
+
+/// How far an append must have come before it counts as done, named by what survives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub enum Level {
+    /// Nothing yet: staged in this process.
+    Buffered,
+    /// The death of the process: the operating system has the bytes.
+    Os,
+    /// The death of the machine: the disk has the bytes.
+    Sync,
+}
+
+impl Level {
+    /// Name of the level as the command line spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Buffered => "buffered",
+            Self::Os => "os",
+            Self::Sync => "sync",
+        }
+    }
+}
+
+/// Where reads of single events take their bytes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReadMode {
+    /// Read-only maps: fastest. A segment that another program shortens kills the process with `SIGBUS`; the engine
+    /// itself never shortens one.
+    #[default]
+    Map,
+    /// `pread`: no signal, whatever happens to the file.
+    Pread,
+}
+
+/// Deliberate faults, which the test harnesses must find.
+#[cfg(feature = "planted")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Planted {
+    /// Sync does nothing.
+    NoSync,
+    /// The salt is left out of frame checksums.
+    NoSalt,
+    /// An append is acked before its bytes are written.
+    AckBeforeWrite,
+    /// A segment is sealed before it is synced.
+    SealBeforeSync,
+    /// CONTINUE is written before the predecessor's events are durable.
+    ContinueBeforeSync,
+    /// A dead writer's lane is read without recovery.
+    DeadLaneNotRecovered,
+    /// Creation takes no lock on the id.
+    CreateWithoutLock,
+    /// A forked child's drop lets go of the parent's locks.
+    ForkedDropUnlocks,
+}
+
+/// Options of [`Store::create`](crate::Store::create) and [`Store::open`](crate::Store::open).
+///
+/// ```
+/// use everlog::{Level, StoreOptions};
+/// let options = StoreOptions::default().with_label("agent 7").with_level(Level::Sync);
+/// assert_eq!(options.label(), "agent 7");
+/// ```
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    pub(crate) label: String,
+    pub(crate) level: Option<Level>,
+    pub(crate) access: Access,
+    pub(crate) read_only: bool,
+    pub(crate) read_mode: ReadMode,
+    pub(crate) event_bytes_max: usize,
+    pub(crate) json_depth_max: usize,
+    pub(crate) check_shapes: bool,
+    pub(crate) segment_bytes_first: u64,
+    pub(crate) segment_bytes_max: u64,
+    pub(crate) sync_delay_ms: u64,
+    pub(crate) lock_wait_ms: u64,
+    pub(crate) frame_cache_bytes: usize,
+    pub(crate) allow_network: bool,
+    #[cfg(feature = "planted")]
+    pub(crate) planted: Option<Planted>,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            label: String::new(),
+            level: None,
+            access: Access::Private,
+            read_only: false,
+            read_mode: ReadMode::Map,
+            event_bytes_max: limits::EVENT_BYTES_MAX,
+            json_depth_max: limits::JSON_DEPTH_MAX,
+            check_shapes: true,
+            segment_bytes_first: limits::SEGMENT_BYTES_FIRST,
+            segment_bytes_max: limits::SEGMENT_BYTES_MAX,
+            sync_delay_ms: 200,
+            lock_wait_ms: 2_000,
+            frame_cache_bytes: 8 << 20,
+            allow_network: false,
+            #[cfg(feature = "planted")]
+            planted: None,
+        }
+    }
+}
+
+impl StoreOptions {
+    /// Label of this writer, shown to those who find a session locked; cut at 64 bytes.
+    #[must_use]
+    pub fn with_label(mut self, label: &str) -> Self {
+        self.label = crate::format::slot::cut(label, limits::LABEL_BYTES_MAX).to_owned();
+        self
+    }
+
+    /// The label.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Level that `append` reaches before it returns. Without this, the store's own default, which is `os`. At
+    /// creation it becomes the store's default.
+    #[must_use]
+    pub fn with_level(mut self, level: Level) -> Self {
+        self.level = Some(level);
+        self
+    }
+
+    /// Permissions of a new store.
+    #[must_use]
+    pub fn with_access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// Opens without any lock and writes nothing.
+    #[must_use]
+    pub fn with_read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+
+    /// Where reads of single events take their bytes from.
+    #[must_use]
+    pub fn with_read_mode(mut self, mode: ReadMode) -> Self {
+        self.read_mode = mode;
+        self
+    }
+
+    /// Largest `data` of one event, 1 to 2^30 bytes; 48 MiB without this.
+    #[must_use]
+    pub fn with_event_bytes_max(mut self, bytes: usize) -> Self {
+        self.event_bytes_max = bytes;
+        self
+    }
+
+    /// Deepest nesting of `data`, 1 to 1,000,000; 4,096 without this.
+    #[must_use]
+    pub fn with_json_depth_max(mut self, depth: usize) -> Self {
+        self.json_depth_max = depth;
+        self
+    }
+
+    /// Stores messages whose shape the reference implementation would refuse to load.
+    #[must_use]
+    pub fn with_raw_shapes(mut self) -> Self {
+        self.check_shapes = false;
+        self
+    }
+
+    /// Sizes of the first segment of a lane and of the largest, 256 KiB to 4 GiB; 4 MiB and 64 MiB without this.
+    #[must_use]
+    pub fn with_segment_bytes(mut self, first: u64, max: u64) -> Self {
+        self.segment_bytes_first = first;
+        self.segment_bytes_max = max;
+        self
+    }
+
+    /// Longest time that an event which nobody waits for stays unsynced, at least 1 ms; 200 ms without this. On a slow
+    /// disk it is 20 times the smoothed time of a sync, where that is more.
+    #[must_use]
+    pub fn with_sync_delay_ms(mut self, ms: u64) -> Self {
+        self.sync_delay_ms = ms;
+        self
+    }
+
+    /// How long a lock whose holder is just dying is waited for; 2,000 ms without this.
+    #[must_use]
+    pub fn with_lock_wait_ms(mut self, ms: u64) -> Self {
+        self.lock_wait_ms = ms;
+        self
+    }
+
+    /// Allows a store on a network file system, where locks may not hold.
+    #[must_use]
+    pub fn with_network_fs(mut self) -> Self {
+        self.allow_network = true;
+        self
+    }
+
+    /// Plants a fault, for a harness that must find it.
+    #[cfg(feature = "planted")]
+    #[must_use]
+    pub fn with_planted(mut self, bug: Planted) -> Self {
+        self.planted = Some(bug);
+        self
+    }
+
+    /// Whether the fault `bug` is planted; a constant `false` without the feature.
+    #[cfg(feature = "planted")]
+    pub(crate) fn is_planted(&self, bug: Planted) -> bool {
+        self.planted == Some(bug)
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        bound("event_bytes_max", self.event_bytes_max as u64, 1, limits::EVENT_BYTES_CEILING as u64)?;
+        bound("json_depth_max", self.json_depth_max as u64, 1, 1_000_000)?;
+        let (low, high) = (limits::SEGMENT_BYTES_MIN, limits::SEGMENT_BYTES_CEILING);
+        bound("segment_bytes_first", self.segment_bytes_first, low, high)?;
+        bound("segment_bytes_max", self.segment_bytes_max, self.segment_bytes_first, high)?;
+        bound("sync_delay_ms", self.sync_delay_ms, 1, 3_600_000)?;
+        bound("lock_wait_ms", self.lock_wait_ms, 0, 3_600_000)
+    }
+}
+
+fn bound(name: &str, value: u64, low: u64, high: u64) -> Result<()> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::invalid(name, format_args!("{value} is not between {low} and {high}")))
+}
+
+/// `planted!(options, Bug)` is whether the fault is planted; `false` in every build without the feature.
+#[cfg(feature = "planted")]
+macro_rules! planted {
+    ($options:expr, $bug:ident) => {
+        $options.is_planted($crate::options::Planted::$bug)
+    };
+}
+#[cfg(not(feature = "planted"))]
+macro_rules! planted {
+    ($options:expr, $bug:ident) => {{
+        let _ = &$options;
+        false
+    }};
+}
+pub(crate) use planted;
