@@ -3,6 +3,7 @@
 pub mod vfs;
 mod error;
 mod event;
+mod json;
 pub mod limits;
 mod types;
 
