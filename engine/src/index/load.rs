@@ -19,10 +19,10 @@ use crate::vfs::{EntryKind, VfsDir};
 /// The lanes of a store as read so far.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    dir: Arc<dyn VfsDir>,
-    path: PathBuf,
-    store_id: [u8; 16],
-    mapped: bool,
+    pub(crate) dir: Arc<dyn VfsDir>,
+    pub(crate) path: PathBuf,
+    pub(crate) store_id: [u8; 16],
+    pub(crate) mapped: bool,
     pub(crate) views: BTreeMap<LaneNo, LaneView>,
     /// The lane that this handle writes.
     pub(crate) own: Option<LaneNo>,
