@@ -1,6 +1,7 @@
 //! skeleton
 
 pub mod vfs;
+mod accept;
 mod error;
 mod event;
 mod json;
@@ -8,6 +9,7 @@ pub mod limits;
 mod surface;
 mod types;
 
+pub use accept::HeaderView;
 pub use error::{Error, ErrorKind, Holder, Result};
 pub use event::{Event, EventRef, NewEvent, SurfaceOp};
 pub use surface::{Surface, SurfacePlan, SurfaceRefusal};
