@@ -139,8 +139,9 @@ fn count(field: &'static str, value: Option<&[u8]>) -> Result<Option<u64>, Refus
 
 fn cwd(value: Option<&[u8]>, placeholders: bool) -> Result<Option<Box<[u8]>>, Refusal> {
     let path = string("cwd", value)?;
+    let placeholder = |text: &[u8]| placeholders && text.starts_with(b"{{cwd}}");
     match &path {
-        Some(text) if !is_absolute(text) && !(placeholders && text.starts_with(b"{{cwd}}")) => {
+        Some(text) if !(is_absolute(text) || placeholder(text)) => {
             Err(Refusal::shape("cwd", "must be an absolute path"))
         }
         _ => Ok(path),
