@@ -2,6 +2,8 @@
 //!
 //! Each conversion is judged twice, as written and as converted.
 
+use proptest::prelude::*;
+
 use super::*;
 
 const OLD_RESULT: &str =
@@ -168,4 +170,85 @@ fn an_older_result_inherits_the_id_of_the_one_it_replaces() {
     log.rules.legacy = false;
     assert!(log.judge("tool/result", &minted, replace(0, 0), Some(&[0])).is_ok());
     assert!(log.judge("tool/result", &shorter, replace(0, 0), Some(&[0])).is_err());
+}
+
+/// Data made of the keys and values that the rules look at, in any combination.
+fn arb_data() -> impl Strategy<Value = String> {
+    let keys = prop::sample::select(vec![
+        "id",
+        "role",
+        "source",
+        "content",
+        "message",
+        "provenance",
+        "callId",
+        "isError",
+        "turn",
+        "trigger",
+        "reason",
+        "kind",
+        "failure",
+        "step",
+        "code",
+        "provider",
+        "model",
+        "type",
+        "toolCallId",
+        "error",
+        "x",
+    ]);
+    let leaf = prop::sample::select(vec![
+        "1",
+        "\"\"",
+        "\"c\"",
+        "\"user\"",
+        "\"assistant\"",
+        "\"model\"",
+        "\"tool\"",
+        "\"error\"",
+        "\"aborted\"",
+        "\"disposed\"",
+        "\"tool-result\"",
+        "null",
+        "true",
+        "[]",
+        "{}",
+    ]);
+    leaf.prop_map(str::to_owned).prop_recursive(4, 40, 7, move |inner| {
+        let object =
+            prop::collection::vec((keys.clone(), inner.clone()), 0..7).prop_map(|members| {
+                let members: Vec<_> =
+                    members.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
+                format!("{{{}}}", members.join(","))
+            });
+        prop_oneof![4 => object, 1 => inner.prop_map(|value| format!("[{value}]"))]
+    })
+}
+
+proptest! {
+    #[test]
+    fn an_older_event_is_judged_as_its_conversion(
+        event_type in prop::sample::select(vec![
+            "user/message", "assistant/message", "tool/result", "steering/message", "turn/start", "turn/end",
+            "request/header",
+        ]),
+        data in arb_data(),
+    ) {
+        let log = Log::legacy();
+        let today = if event_type == "steering/message" { "user/message" } else { event_type };
+        let op = today.ends_with("message") || today.ends_with("result");
+        let op = op.then_some(SurfaceOp::Append);
+        let written = log.judge(event_type, &data, op, None).is_ok();
+        match modernise(event_type.as_bytes(), data.as_bytes(), b"i") {
+            Err(_) => prop_assert!(!written),
+            Ok(None) => {
+                prop_assert_eq!(written, Log::default().judge(event_type, &data, op, None).is_ok());
+            }
+            Ok(Some(modern)) => {
+                prop_assert_eq!(json::check(&modern.data, limits::JSON_DEPTH_MAX), Ok(()));
+                let text = String::from_utf8(modern.data).unwrap();
+                prop_assert_eq!(written, Log::default().judge(today, &text, op, None).is_ok());
+            }
+        }
+    }
 }
