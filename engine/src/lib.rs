@@ -1,8 +1,13 @@
 //! skeleton
 
+mod accept;
+mod check;
+pub mod dsh;
 mod error;
 mod event;
+mod export;
 mod format;
+mod import;
 mod index;
 mod json;
 mod lane;
@@ -17,8 +22,11 @@ mod surface;
 mod types;
 pub mod vfs;
 
+pub use accept::HeaderView;
+pub use check::{CheckOptions, CheckReport, Damage};
 pub use error::{Error, ErrorKind, Holder, Result};
 pub use event::{Event, EventRef, NewEvent, SurfaceOp};
+pub use import::{ImportOptions, ImportReport, ImportWarning};
 #[cfg(feature = "planted")]
 pub use options::Planted;
 pub use options::{Level, ReadMode, StoreOptions};
