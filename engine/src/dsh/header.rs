@@ -8,10 +8,10 @@
 //! # Units
 //! `created_at_ms`: Unix milliseconds.
 
-use super::judge::check;
 use super::rows::push_all;
 use super::write::push_u64;
-use crate::json::{split_object, string_value, write_string};
+use crate::accept::{HeaderView, Refusal, check_header, check_header_template};
+use crate::json::{JsonFaultKind, split_object, string_value, unescape, write_string};
 use crate::limits::{HEADER_BYTES_MAX, JSON_DEPTH_MAX};
 use crate::{Error, ErrorKind, Result, SessionId};
 
@@ -22,8 +22,8 @@ const CWD_PLACEHOLDER: &[u8] = b"{{cwd}}";
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImportHeader {
-    /// Name of the session.
-    pub id: SessionId,
+    /// What it says. The id is the one that the session gets, also where the file has a placeholder.
+    pub view: HeaderView,
     /// The JSON text of the header, as it will be exported.
     pub text: Vec<u8>,
     /// Whether its `cwd` is a placeholder, so that no directory is known.
@@ -34,10 +34,9 @@ pub struct ImportHeader {
 #[derive(Debug)]
 pub(super) struct PendingHeader {
     text: Vec<u8>,
+    view: HeaderView,
     /// Place of the value of `id`.
     id: (usize, usize),
-    /// Place of the value of `cwd`, when that is a placeholder.
-    placeholder_cwd: Option<usize>,
     line: u64,
 }
 
@@ -46,53 +45,31 @@ impl PendingHeader {
     ///
     /// # Errors
     /// `Corrupt` when it is no header, `Unsupported` for another version, `Invalid` when a value breaks a
-    /// rule, `Limit` when it is too long.
+    /// rule, `Limit` when it is too long or nested too deep.
     pub(super) fn read(text: &[u8], line: u64) -> Result<Self> {
         if text.len() > HEADER_BYTES_MAX {
             return Err(Error::limit("header", text.len() as u64, HEADER_BYTES_MAX as u64));
         }
-        let (mut id, mut cwd) = (None, None);
-        split_object(text, JSON_DEPTH_MAX, |key, value, at| match &*crate::json::unescape(key) {
-            b"id" => id = Some((at, at + value.len())),
-            b"cwd" => cwd = Some((at, value)),
-            _ => {}
+        let view = check_header_template(text).map_err(refuse)?;
+        let mut id = (0, 0);
+        split_object(text, JSON_DEPTH_MAX, |key, value, at| {
+            if *unescape(key) == *b"id" {
+                id = (at, at + value.len());
+            }
         })
-        .map_err(|fault| match fault.what {
-            crate::json::JsonFaultKind::Depth { .. } => too_deep(),
-            _ => no_header(&fault),
-        })?;
-        let placeholder_cwd = cwd.and_then(|(at, value)| {
-            string_value(value).is_some_and(|cwd| cwd.starts_with(CWD_PLACEHOLDER)).then_some(at)
-        });
-        let pending =
-            Self { text: text.to_vec(), id: id.unwrap_or_default(), placeholder_cwd, line };
-        check(&pending.with_absolute_cwd())?;
-        Ok(pending)
-    }
-
-    /// The text with a slash before a placeholder directory, for checks that want an absolute one.
-    fn with_absolute_cwd(&self) -> Vec<u8> {
-        let mut text = self.text.clone();
-        if let Some(at) = self.placeholder_cwd
-            && at < text.len()
-        {
-            text.insert(at + 1, b'/');
-        }
-        text
-    }
-
-    fn id_text(&self) -> &[u8] {
-        self.text.get(self.id.0..self.id.1).unwrap_or_default()
+        .map_err(|fault| refuse(Refusal::HeaderJson(fault)))?;
+        Ok(Self { text: text.to_vec(), view, id, line })
     }
 
     /// Whether the id is a placeholder.
     pub(super) fn has_placeholder_id(&self) -> bool {
-        string_value(self.id_text()).is_some_and(|id| id.starts_with(b"{{") && id.ends_with(b"}}"))
+        let id = self.view.id.as_bytes();
+        id.starts_with(b"{{") && id.ends_with(b"}}")
     }
 
     /// Whether the directory is a placeholder.
     pub(super) fn has_placeholder_cwd(&self) -> bool {
-        self.placeholder_cwd.is_some()
+        self.view.cwd.as_ref().is_some_and(|cwd| cwd.starts_with(CWD_PLACEHOLDER))
     }
 
     /// The line it stands in.
@@ -104,25 +81,36 @@ impl PendingHeader {
     /// are taken and `name` replaces one in the id.
     ///
     /// # Errors
-    /// `Invalid` for a placeholder directory outside a projection, `Limit` for an id that is too long.
+    /// `Invalid` for a placeholder directory outside a projection.
     pub(super) fn finish(self, projection: bool, name: Option<&SessionId>) -> Result<ImportHeader> {
         let placeholder_cwd = self.has_placeholder_cwd();
         if placeholder_cwd && !projection {
-            check(&self.text)?;
+            check_header(&self.text).map_err(refuse)?;
         }
-        let id = match string_value(self.id_text()) {
-            Some(id) => SessionId::from_wtf8(&id)?,
-            None => return Err(Error::invalid("id", "it must be a string")),
-        };
-        match name {
-            Some(name) if projection && self.has_placeholder_id() => {
-                let mut text = self.text.get(..self.id.0).unwrap_or_default().to_vec();
-                write_string(&mut text, name.as_bytes());
-                text.extend_from_slice(self.text.get(self.id.1..).unwrap_or_default());
-                Ok(ImportHeader { id: name.clone(), text, placeholder_cwd })
-            }
-            _ => Ok(ImportHeader { id, text: self.text, placeholder_cwd }),
+        let rename = name.filter(|_| projection && self.has_placeholder_id());
+        let Self { mut text, mut view, id, .. } = self;
+        if let Some(name) = rename {
+            let rest = text.split_off(id.1.min(text.len()));
+            text.truncate(id.0);
+            write_string(&mut text, name.as_bytes());
+            text.extend_from_slice(&rest);
+            view.id = name.clone();
         }
+        Ok(ImportHeader { view, text, placeholder_cwd })
+    }
+}
+
+/// The error for a refused header. A line that is not even a header is damage, and no broken rule.
+fn refuse(refusal: Refusal) -> Error {
+    match &refusal {
+        Refusal::HeaderJson(fault) => match fault.what {
+            JsonFaultKind::Depth { .. } => too_deep(),
+            _ => no_header(fault),
+        },
+        Refusal::Shape { field, .. } if matches!(&**field, "type" | "version") => {
+            no_header(&format!("{field} {refusal}"))
+        }
+        _ => refusal.header_error(),
     }
 }
 

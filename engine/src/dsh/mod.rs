@@ -11,7 +11,6 @@ mod damage;
 mod frame;
 mod header;
 mod input;
-mod judge;
 mod lines;
 mod outcome;
 mod pack;

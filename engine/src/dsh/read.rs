@@ -17,12 +17,13 @@ use std::io::Read;
 use super::damage::{holds_event, is_whole_but_utf8};
 use super::header::{ImportHeader, PendingHeader};
 use super::input::Input;
-use super::judge::Judge;
 use super::lines::{Line, Lines};
 use super::outcome::{ImportOutcome, Place, TornTail, WarningKind};
 use super::record::{Fields, expect_next};
 use super::rows::{CHUNK_TYPE, RowKind};
+use crate::accept::{Candidate, Rules, judge};
 use crate::json::{JsonFault, JsonFaultKind, is_space, trim};
+use crate::surface::Surface;
 use crate::{Error, ErrorKind, NewEvent, Result, Seq, SessionId, limits};
 
 /// Byte order mark of UTF-8.
@@ -42,11 +43,12 @@ pub trait ImportSink {
     /// Any error ends the import.
     fn event(&mut self, event: NewEvent<'_>, seq: Seq, line: u64) -> Result<()>;
 
-    /// The data of an event that was taken before; asked when a tool result replaces another.
+    /// The data of an event that was taken before, if it is a `tool/result`; nothing if it is another.
+    /// Asked when a tool result replaces an event.
     ///
     /// # Errors
     /// Any error ends the import.
-    fn stored_data(&mut self, seq: Seq) -> Result<Vec<u8>>;
+    fn tool_result_data(&mut self, seq: Seq) -> Result<Option<Vec<u8>>>;
 }
 
 /// Limits and names for [`read_log`].
@@ -95,8 +97,8 @@ impl Default for ImportOptions {
 ///         self.0.push(String::from_utf8_lossy(&event.event_type).into_owned());
 ///         Ok(())
 ///     }
-///     fn stored_data(&mut self, _: Seq) -> Result<Vec<u8>> {
-///         Ok(Vec::new())
+///     fn tool_result_data(&mut self, _: Seq) -> Result<Option<Vec<u8>>> {
+///         Ok(None)
 ///     }
 /// }
 ///
@@ -171,7 +173,8 @@ struct Reading<'a> {
     placed: Option<bool>,
     next: Seq,
     damage: Option<Damage>,
-    judge: Judge,
+    surface: Surface,
+    rules: Rules,
     scratch: Vec<u8>,
 }
 
@@ -186,7 +189,14 @@ impl<'a> Reading<'a> {
             placed: None,
             next: 0,
             damage: None,
-            judge: Judge::new(),
+            surface: Surface::new(),
+            rules: Rules {
+                data_bytes_max: options.event_bytes_max,
+                depth_max: options.depth_max,
+                data_checked: true,
+                shapes: true,
+                legacy: true,
+            },
             scratch: Vec::new(),
         }
     }
@@ -382,8 +392,14 @@ impl<'a> Reading<'a> {
         if self.next > limits::SAFE_INTEGER_MAX {
             return Err(Error::limit("seq", self.next, limits::SAFE_INTEGER_MAX));
         }
-        self.judge.take(&event, self.next, self.sink)?;
-        self.sink.event(event, self.next, line)?;
+        let seq = self.next;
+        let candidate = Candidate::of_new(&event, seq);
+        let plan = judge(&candidate, &self.rules, &self.surface, |old| self.sink.tool_result_data(old))
+            .map_err(|refusal| refusal.into_error(seq))?;
+        if let Some(plan) = plan {
+            self.surface.apply(&plan);
+        }
+        self.sink.event(event, seq, line)?;
         self.next += 1;
         Ok(())
     }

@@ -8,10 +8,11 @@
 use std::borrow::Cow;
 
 use super::rows::{Row, RowKind};
-use crate::json::{self, Elements, JsonFault, Members, split_object, string_value, unescape};
+use crate::accept::{Refusal, parse_sources, parse_surface_op};
+use crate::json::{self, JsonFault, split_object, string_value, unescape};
 use crate::limits::{EVENT_TYPE_BYTES_MAX, SAFE_INTEGER_MAX};
 use crate::types::write_escaped;
-use crate::{Error, NewEvent, Result, Seq, SurfaceOp};
+use crate::{Error, NewEvent, Result, Seq};
 
 /// Bytes of a foreign key that a message shows.
 const KEY_SHOWN_BYTES: usize = 64;
@@ -188,8 +189,9 @@ impl<'a> Fields<'a> {
         if self.ignorable.is_some_and(|value| value != b"true") {
             return wrong("ignorable", "it must be true or absent");
         }
-        let surface_op = self.surface_op.map(surface_op).transpose()?;
-        let sources = self.sources.map(seqs).transpose()?;
+        let surface_op = self.surface_op.map(parse_surface_op).transpose();
+        let surface_op = surface_op.map_err(Refusal::header_error)?;
+        let sources = self.sources.map(seqs).transpose().map_err(Refusal::header_error)?;
         Ok(NewEvent {
             event_type: kind,
             data: Cow::Borrowed(data),
@@ -221,51 +223,15 @@ fn safe_seq(text: Option<&[u8]>) -> Option<Seq> {
     json::safe_integer(text?).and_then(|value| Seq::try_from(value).ok())
 }
 
-/// Reads the value of `surfaceOp`.
-///
-/// # Errors
-/// `Invalid` for anything but the two forms.
-fn surface_op(value: &[u8]) -> Result<SurfaceOp> {
-    if json::string_is(value, b"append") {
-        return Ok(SurfaceOp::Append);
-    }
-    let wrong = || {
-        let what = "it must be \"append\" or an object of op \"replace\", start and end";
-        Error::invalid("surfaceOp", what)
-    };
-    if !json::is_object(value) {
-        return Err(wrong());
-    }
-    let (mut op, mut start, mut end) = (None, None, None);
-    for (raw, value) in Members::new(value) {
-        match &*unescape(raw) {
-            b"op" => op = Some(value),
-            b"start" => start = Some(value),
-            b"end" => end = Some(value),
-            _ => return Err(wrong()),
-        }
-    }
-    match (op, safe_seq(start), safe_seq(end)) {
-        (Some(op), Some(start), Some(end)) if json::string_is(op, b"replace") => {
-            Ok(SurfaceOp::Replace { start, end })
-        }
-        _ => Err(wrong()),
-    }
-}
-
 /// Reads the value of `sourceEventSeqs`.
 ///
 /// # Errors
-/// `Invalid` for anything but an array of seqs.
-fn seqs(value: &[u8]) -> Result<Vec<Seq>> {
-    let wrong = || Error::invalid("sourceEventSeqs", "it must be an array of seqs");
-    if !json::is_array(value) {
-        return Err(wrong());
+/// What it breaks.
+fn seqs(value: &[u8]) -> std::result::Result<Vec<Seq>, Refusal> {
+    match plain_seqs(value) {
+        Some(seqs) => Ok(seqs),
+        None => parse_sources(value),
     }
-    if let Some(seqs) = plain_seqs(value) {
-        return Ok(seqs);
-    }
-    Elements::new(value).map(|text| safe_seq(Some(text)).ok_or_else(wrong)).collect()
 }
 
 /// Seqs of at most 15 digits without whitespace or signs, the form in which nearly all are written.
