@@ -5,7 +5,7 @@
 //! M2. What follows the object or array is not looked at.
 
 use super::JsonFault;
-use super::scan::Scan;
+use super::scan::{Scan, Step};
 use super::string::unescape;
 
 /// Members of an object in the order of the text: key between its quotes with escapes kept, and the
@@ -31,7 +31,7 @@ impl<'a> Parts<'a> {
     fn new(text: &'a [u8], open: u8, wanted: &'static str) -> Self {
         let mut scan = Scan::new(text, 0, usize::MAX);
         scan.skip_space();
-        let fault = scan.enter(open, wanted).err();
+        let fault = scan.enter(open, wanted).err().map(|fault| *fault);
         Self { text, scan, first: true, done: fault.is_some(), fault }
     }
 
@@ -41,7 +41,7 @@ impl<'a> Parts<'a> {
         None
     }
 
-    fn value(&mut self) -> Result<&'a [u8], JsonFault> {
+    fn value(&mut self) -> Step<&'a [u8]> {
         let start = self.scan.pos;
         self.scan.value()?;
         Ok(self.text.get(start..self.scan.pos).unwrap_or_default())
@@ -71,11 +71,11 @@ impl<'a> Iterator for Members<'a> {
         let key = match parts.scan.next_key(std::mem::take(&mut parts.first)) {
             Ok(Some(key)) => key,
             Ok(None) => return parts.end(None),
-            Err(fault) => return parts.end(Some(fault)),
+            Err(fault) => return parts.end(Some(*fault)),
         };
         match parts.value() {
             Ok(value) => Some((key, value)),
-            Err(fault) => parts.end(Some(fault)),
+            Err(fault) => parts.end(Some(*fault)),
         }
     }
 }
@@ -103,11 +103,11 @@ impl<'a> Iterator for Elements<'a> {
         match parts.scan.next_element(std::mem::take(&mut parts.first)) {
             Ok(true) => {}
             Ok(false) => return parts.end(None),
-            Err(fault) => return parts.end(Some(fault)),
+            Err(fault) => return parts.end(Some(*fault)),
         }
         match parts.value() {
             Ok(value) => Some(value),
-            Err(fault) => parts.end(Some(fault)),
+            Err(fault) => parts.end(Some(*fault)),
         }
     }
 }

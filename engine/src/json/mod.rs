@@ -27,7 +27,7 @@ pub(crate) use members::{Elements, Members, member};
 pub(crate) use number::{number_value, safe_integer};
 pub(crate) use string::{is_empty_string, string_is, string_value, unescape, write_string};
 
-use scan::Scan;
+use scan::{Scan, Step};
 
 /// Why text is not the JSON that was asked for, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,8 +140,8 @@ pub(crate) fn trim(mut text: &[u8]) -> &[u8] {
 pub(crate) fn check(text: &[u8], depth_max: usize) -> Result<(), JsonFault> {
     let mut scan = Scan::new(text, 0, depth_max);
     scan.skip_space();
-    scan.value()?;
-    scan.end()
+    scan.value().map_err(|fault| *fault)?;
+    scan.end().map_err(|fault| *fault)
 }
 
 /// Checks the value at the start of `text`, after optional whitespace, and gives the offset of its end.
@@ -150,7 +150,7 @@ pub(crate) fn check(text: &[u8], depth_max: usize) -> Result<(), JsonFault> {
 pub(crate) fn check_prefix(text: &[u8], depth_max: usize) -> Result<usize, JsonFault> {
     let mut scan = Scan::new(text, 0, depth_max);
     scan.skip_space();
-    scan.value()?;
+    scan.value().map_err(|fault| *fault)?;
     Ok(scan.pos)
 }
 
@@ -166,6 +166,15 @@ pub(crate) fn split_object<'a, F>(
 where
     F: FnMut(&'a [u8], &'a [u8], usize),
 {
+    split(text, depth_max, &mut f).map_err(|fault| *fault)
+}
+
+#[inline]
+fn split<'a>(
+    text: &'a [u8],
+    depth_max: usize,
+    f: &mut impl FnMut(&'a [u8], &'a [u8], usize),
+) -> Step<()> {
     let mut scan = Scan::new(text, 0, depth_max);
     scan.skip_space();
     scan.enter(b'{', "a JSON object was expected")?;

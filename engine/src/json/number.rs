@@ -3,7 +3,7 @@
 //! # Invariants
 //! N1. A number has the value of the nearest double, as ECMAScript reads it; too large ones are infinite.
 
-use super::scan::Scan;
+use super::scan::number;
 use crate::limits::SAFE_INTEGER_MAX;
 
 /// Longest run of digits that is surely below 2^53.
@@ -11,10 +11,11 @@ const PLAIN_DIGITS_MAX: usize = 15;
 
 /// The value of a JSON number; nothing when the text is anything else.
 pub(crate) fn number_value(raw: &[u8]) -> Option<f64> {
-    let mut scan = Scan::new(raw, 0, 0);
-    scan.number().ok()?;
-    scan.end().ok()?;
-    std::str::from_utf8(super::trim(raw)).ok()?.parse().ok()
+    let raw = super::trim(raw);
+    if number(raw, 0).ok()? != raw.len() {
+        return None;
+    }
+    std::str::from_utf8(raw).ok()?.parse().ok()
 }
 
 /// The value of a JSON number that is an integer of magnitude at most 2^53 - 1, however it is written:
