@@ -19,6 +19,7 @@ mod segment;
 mod session;
 mod store;
 mod surface;
+mod sys;
 mod types;
 pub mod vfs;
 
