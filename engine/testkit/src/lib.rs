@@ -1,1 +1,5 @@
-//! Test tools of Everlog.
+//! Test tools of Everlog: generators, a simulated disk, models. Never part of a build that keeps data.
+
+pub mod fleet;
+pub mod rng;
+pub mod samples;
