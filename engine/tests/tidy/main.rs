@@ -10,6 +10,8 @@
 //!
 //! Each rule has planted violations (planted.rs) that it must find, and clean sources that it must not.
 
+#![allow(clippy::expect_used, reason = "a test")]
+
 mod lexer;
 mod planted;
 mod rules;

@@ -168,7 +168,8 @@ fn test_item_end(tokens: &[Token<'_>], at: usize) -> Option<usize> {
     let inside = tokens.get(at + 2..close)?;
     let named = |name: &str| inside.iter().any(|t| t.is(name));
     let plain = inside.len() == 1 && inside[0].is("test");
-    if !plain && !(inside.first()?.is("cfg") && named("test") && !named("not")) {
+    let cfg = inside.first()?.is("cfg") && named("test") && !named("not");
+    if !(plain || cfg) {
         return None;
     }
     let mut end = close + 1;
