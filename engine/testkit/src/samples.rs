@@ -91,6 +91,20 @@ mod tests {
     }
 
     #[test]
+    fn every_edge_file_is_explained() {
+        let folder = fleet_folder().join("../edge");
+        let page = std::fs::read_to_string(fleet_folder().join("../README.md")).expect("a page");
+        let files = read_folder(&folder);
+        let rows =
+            page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| file"));
+        let named: Vec<String> = rows
+            .filter_map(|row| row.split(' ').nth(1))
+            .map(|name| format!("{name}.jsonl"))
+            .collect();
+        assert_eq!(named, files.keys().cloned().collect::<Vec<_>>());
+    }
+
+    #[test]
     fn written_files_are_the_files_made() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let bytes = write_fleet(folder.path()).expect("room for 3 MB");
