@@ -295,6 +295,35 @@ fn newer_formats_stop_the_lane() {
 }
 
 #[test]
+fn reader_and_oracle_agree_on_damaged_stores() {
+    let mut x = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut below = |n: usize| {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        (x % n as u64) as usize
+    };
+    for round in 0..24 {
+        let (mut one, mut two) = moving();
+        for seg in [&mut one, &mut two] {
+            let end = seg.file.len();
+            for _ in 0..below(3) {
+                let at = if below(8) == 0 { below(128) } else { 4096 + below(end - 4096) };
+                let n = (1 + below(40)).min(end - at).min(if at < 128 { 1 } else { 40 });
+                let fill = [0, 0x55, 0xFF][below(3)];
+                seg.file[at..at + n].fill(fill);
+            }
+            if below(3) == 0 {
+                seg.file.truncate(end - below((end - 4096).min(90)));
+            }
+        }
+        if both(&format!("damaged-{round}"), &build::store(vec![one, two])).is_none() {
+            return;
+        }
+    }
+}
+
+#[test]
 fn the_reader_is_short_enough_to_be_read() {
     let text = std::fs::read_to_string(script()).unwrap();
     assert!(text.lines().count() < 150, "{} lines", text.lines().count());

@@ -16,6 +16,7 @@ pub struct Run {
     pub session: u64,
     pub first_seq: u64,
     pub last_time: i64,
+    pub bytes: u64,
     /// (offset, number of events).
     pub frames: Vec<(u64, u64)>,
     /// (seq, class).
@@ -74,6 +75,7 @@ pub fn expected(frames: &[&OracleFrame], prev_index: u64, from: u64, next_sessio
                         session: f.session,
                         first_seq: f.seq,
                         last_time: 0,
+                        bytes: 0,
                         frames: Vec::new(),
                         marks: Vec::new(),
                     };
@@ -81,6 +83,7 @@ pub fn expected(frames: &[&OracleFrame], prev_index: u64, from: u64, next_sessio
                 }
                 let (run, next) = &mut runs[at];
                 run.frames.push((f.offset, events.len() as u64));
+                run.bytes += u64::from(f.len);
                 *next += events.len() as u64;
                 for e in events {
                     run.last_time = e.time;
@@ -169,6 +172,7 @@ pub fn encode(view: &View) -> Vec<u8> {
         head.extend((events as u32).to_le_bytes());
         put_varint(&mut entries, r.first_seq);
         put_zigzag(&mut entries, r.last_time);
+        put_varint(&mut entries, r.bytes);
         put_varint(&mut entries, r.frames.len() as u64);
         let mut before = view.from;
         for (offset, count) in &r.frames {
@@ -219,8 +223,9 @@ pub fn decode(p: &[u8]) -> Option<View> {
 
 fn entry(p: &[u8], session: u64, from: u64) -> Option<Run> {
     let mut c = Cur::new(p);
-    let (first_seq, last_time) = (c.varint()?, c.zigzag()?);
-    let mut run = Run { session, first_seq, last_time, frames: Vec::new(), marks: Vec::new() };
+    let (first_seq, last_time, bytes) = (c.varint()?, c.zigzag()?, c.varint()?);
+    let mut run =
+        Run { session, first_seq, last_time, bytes, frames: Vec::new(), marks: Vec::new() };
     let mut offset = from;
     for _ in 0..c.varint()? {
         offset = offset.checked_add(c.varint()?.checked_mul(8)?)?;
@@ -244,10 +249,9 @@ fn entry(p: &[u8], session: u64, from: u64) -> Option<Run> {
 pub fn check(image: &dyn Image, store: &OracleStore) -> Vec<Finding> {
     let mut out = Vec::new();
     for segment in store.lanes.iter().flat_map(|l| &l.segments) {
-        if segment.findings.is_empty() {
-            if let Some(bytes) = image.read(&segment.path) {
-                check_segment(&bytes, segment, &mut out);
-            }
+        let bytes = if segment.findings.is_empty() { image.read(&segment.path) } else { None };
+        if let Some(bytes) = bytes {
+            check_segment(&bytes, segment, &mut out);
         }
     }
     out

@@ -49,6 +49,11 @@ pub(super) fn decode(image: &dyn Image, number: u16, dir: &str, store_id: &[u8; 
             Ok(None) => {}
             Ok(Some((mut seg, prev_end, prev_salt))) => {
                 seg.path = path;
+                let reserved = le32(&bytes, 60) | le32(&bytes, 120);
+                if reserved != 0 || !all_zero(&bytes[128..HEADER]) {
+                    let what = "reserved bytes of the header";
+                    seg.findings.push(finding(FindingKind::Header, &seg.path, 128, what));
+                }
                 loaded.push(Loaded { bytes, seg, prev_end, prev_salt });
             }
             Err((kind, what)) => findings.push(finding(kind, &path, 0, what)),
@@ -66,11 +71,9 @@ pub(super) fn decode(image: &dyn Image, number: u16, dir: &str, store_id: &[u8; 
     let mut segments: Vec<OracleSegment> = Vec::new();
     for (l, limit) in loaded.into_iter().zip(limits) {
         let mut seg = l.seg;
-        if let Some(before) = segments.last() {
-            if before.next_gsn != seg.base_gsn {
-                let what = format!("base_gsn {}, not {}", seg.base_gsn, before.next_gsn);
-                seg.findings.push(finding(FindingKind::Gsn, &seg.path, 64, what));
-            }
+        if let Some(before) = segments.last().filter(|b| b.next_gsn != seg.base_gsn) {
+            let what = format!("base_gsn {}, not {}", seg.base_gsn, before.next_gsn);
+            seg.findings.push(finding(FindingKind::Gsn, &seg.path, 64, what));
         }
         if let Some(s) = slot.filter(|s| s.segment == seg.number && s.salt == seg.salt) {
             seg.durable = s.durable_end;
@@ -102,7 +105,7 @@ fn slots(
         let b = bytes.get(at..at + 256)?;
         let good = b[..8] == SLOT_MAGIC
             && le32(b, 252) == crc32(&b[..252])
-            && b[16..32] == store_id[..]
+            && (*store_id == [0; 16] || b[16..32] == store_id[..])
             && le16(b, 32) == number
             && le16(b, 34) <= 2
             && le32(b, 108) == 0
@@ -150,9 +153,6 @@ fn header(
     }
     if le16(head, 20) != lane || le64(head, 40) != number {
         return Err((FindingKind::Header, "lane or number is not that of the name"));
-    }
-    if le32(head, 60) != 0 || le32(head, 120) != 0 || !all_zero(&head[128..]) {
-        return Err((FindingKind::Header, "reserved bytes"));
     }
     let prev = le64(head, 80);
     let seg = OracleSegment {
