@@ -1,11 +1,7 @@
-<<<<<<< HEAD
-//! Test tools of Everlog.
-
-pub mod sim;
-=======
-//! Test tools of Everlog: generators, a simulated disk, models. Never part of a build that keeps data.
+//! Test tools of Everlog: generators, a simulated disk, an independent decoder. Never part of a build that keeps data.
 
 pub mod fleet;
+pub mod oracle;
 pub mod rng;
 pub mod samples;
->>>>>>> h5
+pub mod sim;
