@@ -90,6 +90,11 @@ impl<'a> Fields<'a> {
         self.seq.is_some() || self.time.is_some() || self.seq0.is_some() || self.time0.is_some()
     }
 
+    /// Whether the line names a time, and whether it names a seq.
+    pub(super) fn names(&self) -> (bool, bool) {
+        (self.time.is_some(), self.seq.is_some())
+    }
+
     /// The kind of row, when the type is the tag of one.
     pub(super) fn row_kind(&self) -> Option<RowKind> {
         RowKind::of_tag(&string_value(self.kind?)?)

@@ -147,11 +147,7 @@ impl<'s> Scan<'s> {
         }
         self.window_at = offset;
         let buf = self.window.get_mut(..want).unwrap_or(&mut []);
-        self.window_len = self
-            .segment
-            .file
-            .read_at(buf, offset)
-            .map_err(|e| e.with_path(&self.segment.path).with_offset(offset))?;
+        self.window_len = self.segment.read_at(buf, offset)?;
         Ok(self.window_len >= len)
     }
 
