@@ -1,13 +1,14 @@
 //! skeleton
 
-pub mod vfs;
 mod accept;
+pub mod dsh;
 mod error;
 mod event;
 mod json;
 pub mod limits;
 mod surface;
 mod types;
+pub mod vfs;
 
 pub use accept::HeaderView;
 pub use error::{Error, ErrorKind, Holder, Result};
