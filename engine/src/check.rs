@@ -200,7 +200,7 @@ impl Check<'_> {
         let mut watermark = end.unwrap_or(durable);
         loop {
             let (offset, zero) = match scan.step()? {
-                Step::End { .. } => break,
+                Step::End => break,
                 Step::Frame { offset, header, payload } => {
                     if let Some(start) = gap.take() {
                         self.lost(segment, start, offset - start, (gsn, header.gsn));
@@ -216,8 +216,7 @@ impl Check<'_> {
                 }
                 Step::Zero { offset } => (offset, true),
                 Step::Bad { fault: crate::format::Fault::Newer, offset } => {
-                    let e =
-                        crate::segment::file::FrameError::Bad(crate::format::Fault::Newer, None);
+                    let e = crate::segment::file::FrameError::Bad(crate::format::Fault::Newer);
                     return Err(segment.explain(offset, e));
                 }
                 Step::Bad { offset, .. } => (offset, false),
@@ -353,8 +352,10 @@ impl Check<'_> {
 
     /// Events whose session has no creation in any lane.
     fn orphans(&mut self) {
-        let all: Vec<SessionNo> = self.store.inner.lanes.read().index.table.orphans().collect();
-        for no in all.into_iter().filter(|no| self.in_part(no.counter())) {
+        let mut orphans: Vec<SessionNo> =
+            self.store.inner.lanes.read().index.table.orphans().collect();
+        orphans.retain(|no| self.in_part(no.counter()));
+        for no in orphans {
             self.report.damage.push(Damage {
                 path: self.store.inner.path.clone(),
                 offset: 0,

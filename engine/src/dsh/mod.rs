@@ -8,6 +8,7 @@
 //! X2. What the writers write, the reader reads as the same events.
 
 mod append;
+mod canonical;
 mod damage;
 mod frame;
 mod header;

@@ -386,7 +386,7 @@ impl LaneView {
         let mut end = from;
         loop {
             let (offset, clause) = match scan.step()? {
-                Step::End { .. } => return Ok(end),
+                Step::End => return Ok(end),
                 Step::Frame { offset, header, payload } => {
                     end = offset + header.frame_len();
                     self.take_frame(segment, offset, header, payload, index)?;
@@ -394,10 +394,8 @@ impl LaneView {
                 }
                 Step::Zero { offset } => (offset, Fault::Zero.clause()),
                 Step::Bad { fault: Fault::Newer, offset } => {
-                    return Err(segment.explain(
-                        offset,
-                        crate::segment::file::FrameError::Bad(Fault::Newer, None),
-                    ));
+                    return Err(segment
+                        .explain(offset, crate::segment::file::FrameError::Bad(Fault::Newer)));
                 }
                 Step::Bad { offset, fault } => (offset, fault.clause()),
             };

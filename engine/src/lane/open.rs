@@ -333,7 +333,6 @@ impl LaneSite {
         };
         let lane = Lane {
             no: r.held.no,
-            epoch: r.segment.header.epoch,
             store_id: self.store_id,
             vfs: self.vfs.clone(),
             dir: r.held.dir,

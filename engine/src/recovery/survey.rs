@@ -70,10 +70,10 @@ pub(crate) fn survey(
                 s.take(segment, offset, &header, marked_gsn);
                 continue;
             }
-            Step::End { .. } => return Ok(s),
+            Step::End => return Ok(s),
             Step::Zero { offset } => (offset, true),
             Step::Bad { fault: crate::format::Fault::Newer, offset } => {
-                let e = crate::segment::file::FrameError::Bad(crate::format::Fault::Newer, None);
+                let e = crate::segment::file::FrameError::Bad(crate::format::Fault::Newer);
                 return Err(segment.explain(offset, e));
             }
             Step::Bad { offset, .. } => (offset, false),

@@ -66,8 +66,8 @@ pub(crate) struct Segment {
 /// Why a frame cannot be given.
 #[derive(Debug)]
 pub(crate) enum FrameError {
-    /// The bytes are not a valid frame. With a header, its own checksum held.
-    Bad(Fault, Option<FrameHeader>),
+    /// The bytes are not a valid frame.
+    Bad(Fault),
     /// They could not be read.
     Io(Error),
 }
@@ -164,11 +164,10 @@ impl Segment {
         let mut head = [0; HEADER_BYTES];
         let room = self.frames_limit().saturating_sub(offset);
         if room < frame::HEADER_LEN || !offset.is_multiple_of(8) {
-            return Err(FrameError::Bad(Fault::Short, None));
+            return Err(FrameError::Bad(Fault::Short));
         }
         self.read(&mut head, offset).map_err(FrameError::Io)?;
-        FrameHeader::decode(&head, self.header.salt, offset, room)
-            .map_err(|f| FrameError::Bad(f, None))
+        FrameHeader::decode(&head, self.header.salt, offset, room).map_err(|f| FrameError::Bad(f))
     }
 
     /// Reads and verifies the frame at `offset`; its payload replaces what is in `payload`.
@@ -183,7 +182,7 @@ impl Segment {
         self.read(payload, offset + frame::HEADER_LEN).map_err(FrameError::Io)?;
         let sum = crc(payload.get(..len).unwrap_or(&[]));
         if sum != h.pcrc || !is_zero(payload.get(len..).unwrap_or(&[])) {
-            return Err(FrameError::Bad(Fault::Checksum, Some(h)));
+            return Err(FrameError::Bad(Fault::Checksum));
         }
         payload.truncate(len);
         Ok(h)
@@ -198,13 +197,13 @@ impl Segment {
     pub(crate) fn explain(&self, offset: u64, e: FrameError) -> Error {
         match e {
             FrameError::Io(e) => e,
-            FrameError::Bad(Fault::Newer, _) => Error::new(
+            FrameError::Bad(Fault::Newer) => Error::new(
                 crate::ErrorKind::Unsupported,
                 "a frame was written by a newer version; use that version",
             )
             .with_path(&self.path)
             .with_offset(offset),
-            FrameError::Bad(fault, _) => {
+            FrameError::Bad(fault) => {
                 Error::corrupt(format!("a stored frame is damaged ({}); run check", fault.clause()))
                     .with_path(&self.path)
                     .with_offset(offset)
