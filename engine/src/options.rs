@@ -222,7 +222,12 @@ impl StoreOptions {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        bound("event_bytes_max", self.event_bytes_max as u64, 1, limits::EVENT_BYTES_CEILING as u64)?;
+        bound(
+            "event_bytes_max",
+            self.event_bytes_max as u64,
+            1,
+            limits::EVENT_BYTES_CEILING as u64,
+        )?;
         bound("json_depth_max", self.json_depth_max as u64, 1, 1_000_000)?;
         let (low, high) = (limits::SEGMENT_BYTES_MIN, limits::SEGMENT_BYTES_CEILING);
         bound("segment_bytes_first", self.segment_bytes_first, low, high)?;

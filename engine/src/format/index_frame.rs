@@ -42,6 +42,8 @@ pub(crate) struct Run {
     pub(crate) frames: Vec<FrameAt>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) last_time_ms: i64,
+    /// Sum of the payload lengths of its frames.
+    pub(crate) bytes: u64,
 }
 
 impl Run {
@@ -105,6 +107,7 @@ pub(crate) fn encode(
 fn encode_run(out: &mut Vec<u8>, from: u64, run: &Run) {
     put_varint(out, run.first_seq());
     put_zigzag(out, run.last_time_ms);
+    put_varint(out, run.bytes);
     put_varint(out, wide(run.frames.len()));
     let mut before = from;
     for f in &run.frames {
@@ -196,10 +199,10 @@ impl<'a> IndexFrame<'a> {
         Some(ControlAt { offset, seq, session, control })
     }
 
-    /// First seq and time of the last event of a row, without its frames.
-    pub(crate) fn bounds(&self, row: DirRow) -> Option<(Seq, i64)> {
+    /// First seq, time of the last event and bytes of a row, without its frames.
+    pub(crate) fn bounds(&self, row: DirRow) -> Option<(Seq, i64, u64)> {
         let mut w = Walk::at(self.payload, row.entry as usize);
-        Some((w.varint()?, w.zigzag()?))
+        Some((w.varint()?, w.zigzag()?, w.varint()?))
     }
 
     /// The whole run of a row.
@@ -209,7 +212,7 @@ impl<'a> IndexFrame<'a> {
     }
 
     fn walk_run(&self, w: &mut Walk<'_>) -> Option<Run> {
-        let (first_seq, last_time_ms) = (w.varint()?, w.zigzag()?);
+        let (first_seq, last_time_ms, bytes) = (w.varint()?, w.zigzag()?, w.varint()?);
         let n = narrow(w.varint()?);
         if n > w.left() {
             return None;
@@ -233,7 +236,7 @@ impl<'a> IndexFrame<'a> {
             at = at.checked_add(v >> 3)?;
             marks.push(Mark { seq: at, class: (v & 7) as u8 });
         }
-        Some(Run { frames, marks, last_time_ms })
+        Some(Run { frames, marks, last_time_ms, bytes })
     }
 }
 
@@ -252,6 +255,7 @@ mod tests {
             ],
             marks: vec![Mark { seq: 5, class: 0 }, Mark { seq: 900, class: 6 }],
             last_time_ms: -4,
+            bytes: 77,
         };
         let create = Control {
             session_epoch: 0,
@@ -270,7 +274,7 @@ mod tests {
         let row = index.row(0);
         assert_eq!((row.session, row.events), (SessionNo(9), 65_538));
         assert_eq!(index.run(row).unwrap(), run);
-        assert_eq!(index.bounds(row), Some((5, -4)));
+        assert_eq!(index.bounds(row), Some((5, -4, 77)));
         let got = index.controls().unwrap();
         assert_eq!((got[0].offset, got[0].session), (4_096, SessionNo(9)));
         for cut in 0..bytes.len() {

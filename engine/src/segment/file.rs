@@ -43,7 +43,12 @@ pub(crate) enum FrameError {
 
 impl Segment {
     /// Wraps an open file. With `mapped`, single reads go through a map, made at the first of them.
-    pub(crate) fn new(header: SegmentHeader, file: Arc<dyn VfsFile>, path: PathBuf, mapped: bool) -> Self {
+    pub(crate) fn new(
+        header: SegmentHeader,
+        file: Arc<dyn VfsFile>,
+        path: PathBuf,
+        mapped: bool,
+    ) -> Self {
         Self { header, file, path, map: RwLock::new(None), mapped }
     }
 
@@ -61,7 +66,10 @@ impl Segment {
         if self.mapped && self.read_mapped(buf, offset)? {
             return Ok(());
         }
-        let n = self.file.read_at(buf, offset).map_err(|e| e.with_path(&self.path).with_offset(offset))?;
+        let n = self
+            .file
+            .read_at(buf, offset)
+            .map_err(|e| e.with_path(&self.path).with_offset(offset))?;
         match buf.get_mut(n..) {
             Some(rest) if !rest.is_empty() => {
                 Err(Error::corrupt("the segment ends before its frames do; run check")
@@ -76,7 +84,9 @@ impl Segment {
         if let Some(map) = &*self.map.read() {
             return Ok(map.copy_out(buf, offset));
         }
-        let Some(map) = self.file.map().map_err(|e| e.with_path(&self.path))? else { return Ok(false) };
+        let Some(map) = self.file.map().map_err(|e| e.with_path(&self.path))? else {
+            return Ok(false);
+        };
         let done = map.copy_out(buf, offset);
         *self.map.write() = Some(map);
         Ok(done)
@@ -100,11 +110,16 @@ impl Segment {
             return Err(FrameError::Bad(Fault::Short, None));
         }
         self.read(&mut head, offset).map_err(FrameError::Io)?;
-        FrameHeader::decode(&head, self.header.salt, offset, room).map_err(|f| FrameError::Bad(f, None))
+        FrameHeader::decode(&head, self.header.salt, offset, room)
+            .map_err(|f| FrameError::Bad(f, None))
     }
 
     /// Reads and verifies the frame at `offset`; its payload replaces what is in `payload`.
-    pub(crate) fn frame(&self, offset: u64, payload: &mut Vec<u8>) -> std::result::Result<FrameHeader, FrameError> {
+    pub(crate) fn frame(
+        &self,
+        offset: u64,
+        payload: &mut Vec<u8>,
+    ) -> std::result::Result<FrameHeader, FrameError> {
         let h = self.frame_header(offset)?;
         let (len, padded) = (h.len as usize, narrow(h.frame_len() - frame::HEADER_LEN));
         payload.resize(padded, 0);

@@ -61,7 +61,8 @@ impl<'s> Scan<'s> {
         if !self.fill(offset, HEADER_BYTES)? {
             return Ok(Step::Bad { offset, fault: Fault::Short });
         }
-        let header = match FrameHeader::decode(self.bytes(offset, HEADER_BYTES), salt, offset, room) {
+        let header = match FrameHeader::decode(self.bytes(offset, HEADER_BYTES), salt, offset, room)
+        {
             Ok(h) => h,
             Err(Fault::Zero) => return Ok(Step::Zero { offset }),
             Err(fault) => return Ok(Step::Bad { offset, fault }),
@@ -146,9 +147,11 @@ impl<'s> Scan<'s> {
         }
         self.window_at = offset;
         let buf = self.window.get_mut(..want).unwrap_or(&mut []);
-        self.window_len = self.segment.file.read_at(buf, offset).map_err(|e| {
-            e.with_path(&self.segment.path).with_offset(offset)
-        })?;
+        self.window_len = self
+            .segment
+            .file
+            .read_at(buf, offset)
+            .map_err(|e| e.with_path(&self.segment.path).with_offset(offset))?;
         Ok(self.window_len >= len)
     }
 

@@ -1,0 +1,69 @@
+//! The input of an import: plain text or Zstandard frames, told apart by content.
+//!
+//! # Invariants
+//! N1. Four bytes decide; a name plays no part.
+
+use std::io::{Chain, Cursor, Read};
+
+use super::lines::Source;
+use super::zstd::{TornFrame, ZstdSource, is_zstd, read_some};
+use crate::Result;
+
+/// A reader whose first bytes were looked at.
+type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
+
+/// Where the text comes from.
+pub(super) enum Input<R> {
+    /// It is the input.
+    Plain(Peeked<R>),
+    /// It is compressed.
+    Zstd(Box<ZstdSource<Peeked<R>>>),
+}
+
+impl<R: Read> Input<R> {
+    /// Looks at the first bytes of a reader.
+    ///
+    /// # Errors
+    /// `Io` when they cannot be read.
+    pub(super) fn open(mut reader: R, window_log_max: u32, text_bytes_max: u64) -> Result<Self> {
+        let mut start = vec![0; 4];
+        let mut have = 0;
+        while have < start.len() {
+            let got = read_some(&mut reader, start.get_mut(have..).unwrap_or_default())?;
+            if got == 0 {
+                break;
+            }
+            have += got;
+        }
+        start.truncate(have);
+        let compressed = start.first_chunk::<4>().is_some_and(|magic| is_zstd(*magic));
+        let reader = Cursor::new(start).chain(reader);
+        if !compressed {
+            return Ok(Self::Plain(reader));
+        }
+        let source = ZstdSource::new(reader, window_log_max, text_bytes_max)?;
+        Ok(Self::Zstd(Box::new(source)))
+    }
+
+    /// Whether the input is compressed.
+    pub(super) fn is_compressed(&self) -> bool {
+        matches!(self, Self::Zstd(_))
+    }
+
+    /// What was left over of a compressed input.
+    pub(super) fn torn(&self) -> Option<TornFrame> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Zstd(source) => source.torn(),
+        }
+    }
+}
+
+impl<R: Read> Source for Input<R> {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        match self {
+            Self::Plain(reader) => read_some(reader, buf),
+            Self::Zstd(source) => source.read(buf),
+        }
+    }
+}

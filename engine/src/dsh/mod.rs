@@ -1,0 +1,30 @@
+//! Logs of dsh: JSONL with a header line, packed rows and Zstandard frames, read and written.
+//!
+//! Nothing here opens a file. [`read_log`] takes any reader and gives header and events to an
+//! [`ImportSink`]; [`NewHeader`], [`write_event`], [`PackWriter`] and [`FrameWriter`] append to buffers.
+//!
+//! # Invariants
+//! X1. What was read and is written again has every byte of `data` and of the header as it was.
+//! X2. What the writers write, the reader reads as the same events.
+
+mod damage;
+mod frame;
+mod header;
+mod input;
+mod lines;
+mod outcome;
+mod pack;
+mod read;
+mod record;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod write;
+mod zstd;
+
+pub use self::zstd::FrameWriter;
+pub use header::{ImportHeader, NewHeader};
+pub use outcome::{ImportOutcome, Place, TornTail, Warning, WarningKind};
+pub use pack::PackWriter;
+pub use read::{ImportOptions, ImportSink, read_log};
+pub use write::write_event;

@@ -1,0 +1,181 @@
+//! What an import says about its input when it went in.
+//!
+//! # Invariants
+//! O1. There is at most one warning of a kind; it counts the places and names the first.
+//!
+//! # Units
+//! `offset`, bytes of torn tails: as [`Place`] says. `line`: lines from 1.
+
+use std::fmt;
+
+use crate::Seq;
+
+/// What an offset counts.
+#[non_exhaustive]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Bytes of the text; of the decompressed text, when the input is compressed.
+    Text,
+    /// Bytes of a compressed input.
+    Compressed,
+}
+
+/// Bytes at the end of the input that hold no whole event. They were not imported.
+#[non_exhaustive]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TornTail {
+    /// Offset of the first of them.
+    pub offset: u64,
+    /// How many there are.
+    pub bytes: u64,
+    /// What the two count.
+    pub place: Place,
+    /// Line in which they start; for a compressed input, the last line that began before them.
+    pub line: u64,
+    /// Whether they are nothing but NUL.
+    pub nul: bool,
+}
+
+/// Kinds of [`Warning`].
+#[non_exhaustive]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum WarningKind {
+    /// The file starts with a byte order mark, which was stepped over.
+    ByteOrderMark,
+    /// Lines are empty or hold only whitespace and were stepped over.
+    BlankLine,
+    /// Lines end in CR LF; exported ones end in LF.
+    CarriageReturn,
+    /// The end of the file holds no whole event and was left out.
+    TornTail,
+    /// The file is a projection: seq and time were given by position.
+    Projection,
+    /// The directory in the header is a placeholder, which counts as absolute.
+    PlaceholderDirectory,
+    /// The id in the header is a placeholder; the name of the file takes its place, if there is one.
+    PlaceholderId,
+}
+
+/// Something about the input that the user should know; it went in all the same.
+#[non_exhaustive]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Warning {
+    /// What it is.
+    pub kind: WarningKind,
+    /// Where it was met first.
+    pub line: u64,
+    /// How often it was met; for a torn tail, its bytes.
+    pub count: u64,
+    /// For a torn tail, where it is.
+    pub torn: Option<TornTail>,
+}
+
+impl WarningKind {
+    /// Stable name of the kind, for machines.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ByteOrderMark => "byte-order-mark",
+            Self::BlankLine => "blank-line",
+            Self::CarriageReturn => "carriage-return",
+            Self::TornTail => "torn-tail",
+            Self::Projection => "projection",
+            Self::PlaceholderDirectory => "placeholder-cwd",
+            Self::PlaceholderId => "placeholder-id",
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, count, .. } = self;
+        match (self.kind, self.torn) {
+            (WarningKind::ByteOrderMark, _) => {
+                write!(f, "a byte order mark at the start was stepped over")
+            }
+            (WarningKind::BlankLine, _) => {
+                write!(f, "{count} blank lines were stepped over, the first is line {line}")
+            }
+            (WarningKind::CarriageReturn, _) => write!(
+                f,
+                "{count} lines end in CR LF, the first is line {line}; exported lines end in LF"
+            ),
+            (WarningKind::TornTail, Some(torn)) => torn.fmt(f),
+            (WarningKind::TornTail, None) => write!(f, "{count} bytes at the end were left out"),
+            (WarningKind::Projection, _) => {
+                write!(
+                    f,
+                    "the events have no seq and time; their place gives seq, time starts at 0"
+                )
+            }
+            (WarningKind::PlaceholderDirectory, _) => {
+                write!(f, "cwd is a placeholder and counts as an absolute path")
+            }
+            (WarningKind::PlaceholderId, _) => {
+                write!(f, "the session id is a placeholder; the file name is taken if there is one")
+            }
+        }
+    }
+}
+
+impl fmt::Display for TornTail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, bytes, line, .. } = self;
+        match (self.place, self.nul) {
+            (Place::Text, true) => write!(
+                f,
+                "{bytes} NUL bytes after the last record (line {line}, offset {offset}) were left out"
+            ),
+            (Place::Text, false) => write!(
+                f,
+                "{bytes} bytes at the end hold no whole event (line {line}, offset {offset}) and were \
+                 left out"
+            ),
+            (Place::Compressed, _) => write!(
+                f,
+                "the last {bytes} bytes (offset {offset}) hold no whole zstd frame; what they decode \
+                 to is kept up to its last whole event"
+            ),
+        }
+    }
+}
+
+/// What an import did.
+#[non_exhaustive]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ImportOutcome {
+    /// Events that were given to the sink.
+    pub events: Seq,
+    /// Lines of the text.
+    pub lines: u64,
+    /// Bytes of the text; of the decompressed text, when the input is compressed.
+    pub text_bytes: u64,
+    /// Bytes that were left out at the end.
+    pub torn_bytes: u64,
+    /// Whether the input is compressed.
+    pub compressed: bool,
+    /// Whether the input is a projection, without seq and time.
+    pub projection: bool,
+    /// What the user should know.
+    pub warnings: Vec<Warning>,
+}
+
+impl ImportOutcome {
+    /// Counts one more place of a kind.
+    pub(super) fn warn(&mut self, kind: WarningKind, line: u64) {
+        match self.warnings.iter_mut().find(|warning| warning.kind == kind) {
+            Some(warning) => warning.count += 1,
+            None => self.warnings.push(Warning { kind, line, count: 1, torn: None }),
+        }
+    }
+
+    /// Reports bytes that were left out.
+    pub(super) fn warn_torn(&mut self, torn: TornTail) {
+        self.warnings.push(Warning {
+            kind: WarningKind::TornTail,
+            line: torn.line,
+            count: torn.bytes,
+            torn: Some(torn),
+        });
+    }
+}

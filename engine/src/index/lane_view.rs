@@ -1,0 +1,480 @@
+//! A lane as a reader sees it: its segments as a chain, and how far they were read.
+//!
+//! # Invariants
+//! L1. Frames are handed on in the order of the lane, each once, and only when they verify.
+//! L2. In a segment with a successor, frames end where the successor says; bytes behind are nothing.
+//! L3. Damage never stops the reading: the walk goes on at the next valid frame, and says what it stepped over.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Index, Place};
+use crate::error::{Error, Result};
+use crate::format::frame::kind;
+use crate::format::index_frame::IndexFrame;
+use crate::format::segment::{HEADER_LEN, SegmentHeader};
+use crate::format::slot::{LaneState, STRIDE, Slot};
+use crate::format::{Fault, name};
+use crate::segment::{Scan, Segment, Step};
+use crate::types::{LaneNo, SegmentNo};
+use crate::vfs::{OpenHow, VfsDir, VfsFile};
+
+/// What a reader found wrong in a lane.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub(crate) path: PathBuf,
+    pub(crate) offset: u64,
+    pub(crate) kind: &'static str,
+    pub(crate) message: String,
+}
+
+/// How a walk treats bytes that do not verify at the end of what is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AtBad {
+    /// They may be in flight: stop there and look again later.
+    Stop,
+    /// Look for a valid frame behind them.
+    Resync,
+}
+
+/// A lane as read so far.
+#[derive(Debug)]
+pub(crate) struct LaneView {
+    pub(crate) no: LaneNo,
+    pub(crate) dir: Arc<dyn VfsDir>,
+    pub(crate) path: PathBuf,
+    pub(crate) segments: BTreeMap<SegmentNo, Arc<Segment>>,
+    pub(crate) slot: Option<Slot>,
+    pub(crate) findings: Vec<Finding>,
+    /// Where the walk goes on, once a segment is there.
+    pub(crate) at: Option<(SegmentNo, u64)>,
+    pub(crate) next_gsn: u64,
+    pub(crate) next_session: u64,
+    pub(crate) frames: u64,
+    store_id: [u8; 16],
+    mapped: bool,
+    lane_file: Option<Arc<dyn VfsFile>>,
+}
+
+impl LaneView {
+    /// A lane of which nothing was read yet.
+    pub(crate) fn new(
+        no: LaneNo,
+        dir: Arc<dyn VfsDir>,
+        path: PathBuf,
+        store_id: [u8; 16],
+        mapped: bool,
+    ) -> Self {
+        Self {
+            no,
+            dir,
+            path,
+            segments: BTreeMap::new(),
+            slot: None,
+            findings: Vec::new(),
+            at: None,
+            next_gsn: 0,
+            next_session: 0,
+            frames: 0,
+            store_id,
+            mapped,
+            lane_file: None,
+        }
+    }
+
+    fn find(&mut self, path: PathBuf, offset: u64, kind: &'static str, message: impl Into<String>) {
+        let f = Finding { path, offset, kind, message: message.into() };
+        if !self
+            .findings
+            .iter()
+            .any(|x| x.path == f.path && x.offset == f.offset && x.kind == f.kind)
+        {
+            self.findings.push(f);
+        }
+    }
+
+    /// Reads the slots of the lane file.
+    pub(crate) fn read_slot(&mut self) -> Result<()> {
+        if self.lane_file.is_none() {
+            match self.dir.open(name::LANE, OpenHow::Read) {
+                Ok(f) => self.lane_file = Some(f),
+                Err(e) if e.kind() == crate::ErrorKind::NotFound => return Ok(()),
+                Err(e) => return Err(e),
+            }
+        }
+        let Some(file) = &self.lane_file else { return Ok(()) };
+        let mut b = vec![0; 2 * STRIDE as usize];
+        let n = file.read_at(&mut b, 0)?;
+        self.slot = Slot::newest(b.get(..n).unwrap_or(&[]), &self.store_id, self.no);
+        Ok(())
+    }
+
+    /// Opens the segments that appeared since the last call.
+    pub(crate) fn list_segments(&mut self) -> Result<()> {
+        let mut numbers: Vec<SegmentNo> =
+            self.dir.list()?.iter().filter_map(|e| name::parse_segment(&e.name)).collect();
+        numbers.sort_unstable();
+        for no in numbers {
+            if self.segments.contains_key(&no) {
+                continue;
+            }
+            if let Some(segment) = self.open_segment(no)? {
+                self.segments.insert(no, Arc::new(segment));
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens one segment; `None` when it holds nothing, or nothing that can be read.
+    fn open_segment(&mut self, no: SegmentNo) -> Result<Option<Segment>> {
+        let path = self.path.join(name::segment(no));
+        let file = match self.dir.open(&name::segment(no), OpenHow::Read) {
+            Ok(f) => f,
+            Err(e) if e.kind() == crate::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let mut b = vec![0; HEADER_LEN as usize];
+        let n = file.read_at(&mut b, 0).map_err(|e| e.with_path(&path))?;
+        let size = file.len()?;
+        let decoded = SegmentHeader::decode(b.get(..n).unwrap_or(&[])).and_then(|h| {
+            if h.store_id != self.store_id || h.lane != self.no || h.segment != no {
+                return Err(Fault::Foreign);
+            }
+            Ok(h)
+        });
+        let header = match decoded {
+            Ok(h) => h,
+            Err(Fault::Zero) => return Ok(None),
+            Err(Fault::Short) if n == 0 => return Ok(None),
+            Err(Fault::Newer) => {
+                return Err(Error::new(
+                    crate::ErrorKind::Unsupported,
+                    "the segment was written by a newer version; use that version",
+                )
+                .with_path(path));
+            }
+            Err(fault) => match self.rebuild_header(no, size) {
+                Some(h) => {
+                    let message = format!(
+                        "the header is damaged ({}); its salt was found elsewhere",
+                        fault.clause()
+                    );
+                    self.find(path.clone(), 0, "segment-header", message);
+                    h
+                }
+                None => {
+                    let message = format!("the header cannot be read ({})", fault.clause());
+                    self.find(path, 0, "segment-header", message);
+                    return Ok(None);
+                }
+            },
+        };
+        if size < header.capacity {
+            self.find(
+                path.clone(),
+                size,
+                "segment-short",
+                "the file is shorter than its header says",
+            );
+        }
+        Ok(Some(Segment::new(header, file, path, self.mapped)))
+    }
+
+    /// A stand-in for a damaged header, from the successor's or the lane file's copy of the salt.
+    fn rebuild_header(&self, no: SegmentNo, size: u64) -> Option<SegmentHeader> {
+        let mut next = None;
+        for e in self.dir.list().ok()? {
+            let Some(n) = name::parse_segment(&e.name).filter(|n| *n > no) else { continue };
+            let file = self.dir.open(&name::segment(n), OpenHow::Read).ok()?;
+            let mut b = vec![0; HEADER_LEN as usize];
+            file.read_at(&mut b, 0).ok()?;
+            if let Ok(h) = SegmentHeader::decode(&b)
+                && h.store_id == self.store_id
+                && h.prev.is_some_and(|p| p.segment == no)
+            {
+                next = Some(h);
+            }
+        }
+        let before = self.segments.range(..no).next_back();
+        let prev = before.map(|(n, s)| crate::format::segment::Prev {
+            segment: *n,
+            end: 0,
+            salt: s.header.salt,
+        });
+        let slot = self.slot.as_ref().filter(|s| s.segment == no);
+        let salt = next.and_then(|h| h.prev).map(|p| p.salt).or(slot.map(|s| s.salt))?;
+        let epoch = slot.map(|s| s.epoch).or(next.map(|h| h.epoch)).unwrap_or(0);
+        Some(SegmentHeader {
+            store_id: self.store_id,
+            lane: self.no,
+            segment: no,
+            salt,
+            epoch,
+            base_gsn: self.next_gsn,
+            next_session: self.next_session,
+            prev,
+            capacity: size,
+            created_ms: 0,
+        })
+    }
+
+    /// The segment that comes after `no` in the chain.
+    fn successor(&self, no: SegmentNo) -> Option<&Arc<Segment>> {
+        self.segments.range(no + 1..).next().map(|(_, s)| s)
+    }
+
+    /// Where the frames of a segment end, when a successor says so.
+    pub(crate) fn known_end(&self, no: SegmentNo) -> Option<u64> {
+        let next = self.successor(no)?;
+        let prev = next.header.prev.filter(|p| p.segment == no && p.end >= HEADER_LEN)?;
+        Some(prev.end)
+    }
+
+    /// Whether the chain of segments is whole; what is missing is found.
+    pub(crate) fn check_chain(&mut self) {
+        let mut missing = Vec::new();
+        let mut before = None;
+        for (no, s) in &self.segments {
+            if let Some(p) = s.header.prev
+                && before != Some(p.segment)
+            {
+                missing.push(p.segment);
+            }
+            before = Some(*no);
+        }
+        if let Some(slot) = &self.slot
+            && before.is_none_or(|b| b < slot.segment)
+        {
+            missing.push(slot.segment);
+        }
+        for no in missing {
+            let path = self.path.join(name::segment(no));
+            self.find(
+                path,
+                0,
+                "segment-missing",
+                "the chain of segments names a file that is not there or cannot be read",
+            );
+        }
+    }
+
+    /// Whether a segment of the lane is lost, so that it must not be written to.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.findings.iter().any(|f| f.kind == "segment-missing")
+    }
+
+    /// Reads on from where the last call stopped, into `index`.
+    pub(crate) fn advance(&mut self, index: &mut Index, at_bad: AtBad) -> Result<()> {
+        loop {
+            let (no, from) = match self.at {
+                Some(at) => at,
+                None => match self.segments.first_key_value() {
+                    Some((no, _)) => (*no, 0),
+                    None => return Ok(()),
+                },
+            };
+            let Some(segment) = self.segments.get(&no).cloned() else { return Ok(()) };
+            let known_end = self.known_end(no);
+            let from = if from == 0 { self.enter(&segment, index, known_end)? } else { from };
+            let limit = known_end.unwrap_or_else(|| self.limit_of(&segment));
+            // Behind a known end nothing can be in flight.
+            let at_bad = if known_end.is_some() { AtBad::Resync } else { at_bad };
+            let end = self.walk(&segment, from, limit, index, at_bad)?;
+            match self.successor(no) {
+                Some(next) if known_end.is_some() || end >= limit => {
+                    self.at = Some((next.no(), 0));
+                }
+                _ => {
+                    self.at = Some((no, end));
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Where reading of an unfinished segment stops at the latest: a poisoned writer vouches only for what is durable.
+    fn limit_of(&self, segment: &Segment) -> u64 {
+        match &self.slot {
+            Some(s) if s.state == LaneState::Poisoned && s.segment == segment.no() => s.durable_end,
+            _ => segment.frames_limit(),
+        }
+    }
+
+    /// Starts a segment: takes its INDEX chain where there is one. Returns where the walk begins.
+    fn enter(
+        &mut self,
+        segment: &Arc<Segment>,
+        index: &mut Index,
+        known_end: Option<u64>,
+    ) -> Result<u64> {
+        let h = &segment.header;
+        self.next_session = self.next_session.max(h.next_session);
+        if h.base_gsn > self.next_gsn && !self.segments.range(..h.segment).next().is_none() {
+            let message = format!(
+                "events {} to {} of the lane are missing before it",
+                self.next_gsn,
+                h.base_gsn - 1
+            );
+            self.find(segment.path.clone(), 0, "events-missing", message);
+        }
+        self.next_gsn = h.base_gsn;
+        let hint = match (known_end.and_then(|_| segment.trailer()), &self.slot) {
+            (Some(t), _) => t.index_offset,
+            (None, Some(s)) if s.segment == h.segment && s.salt == h.salt => s.index_offset,
+            _ => 0,
+        };
+        match self.index_chain(segment, hint) {
+            Some(chain) if !chain.is_empty() => self.take_chain(segment, &chain, index),
+            _ => Ok(HEADER_LEN),
+        }
+    }
+
+    /// Offsets of the INDEX frames of a segment, first to last; `None` when the chain is not whole.
+    fn index_chain(&self, segment: &Segment, hint: u64) -> Option<Vec<u64>> {
+        let mut chain = Vec::new();
+        let mut at = hint;
+        let mut payload = Vec::new();
+        let mut from = u64::MAX;
+        while at != 0 {
+            let h = segment.frame(at, &mut payload).ok()?;
+            if h.kind != kind::INDEX || from != u64::MAX && at + h.frame_len() > from {
+                return None;
+            }
+            let index = IndexFrame::open(&payload, at).ok()?;
+            chain.push(at);
+            from = index.from;
+            at = index.prev_index;
+        }
+        chain.reverse();
+        Some(chain)
+    }
+
+    fn take_chain(
+        &mut self,
+        segment: &Arc<Segment>,
+        chain: &[u64],
+        index: &mut Index,
+    ) -> Result<u64> {
+        let mut payload = Vec::new();
+        let mut end = HEADER_LEN;
+        for at in chain {
+            let h = segment.frame_expected(*at, &mut payload)?;
+            let frame = IndexFrame::open(&payload, *at).map_err(|f| {
+                Error::corrupt(f.clause()).with_path(&segment.path).with_offset(*at)
+            })?;
+            let place = Place { lane: self.no, segment: segment.no(), offset: *at };
+            if let Err(fault) = index.on_indexed(place, &frame) {
+                self.find(segment.path.clone(), *at, "index", fault.clause());
+            }
+            self.next_session = self.next_session.max(frame.next_session);
+            self.next_gsn = h.gsn;
+            end = at + h.frame_len();
+        }
+        Ok(end)
+    }
+
+    /// Walks frames up to `limit`; returns the offset behind the last valid one.
+    fn walk(
+        &mut self,
+        segment: &Arc<Segment>,
+        from: u64,
+        limit: u64,
+        index: &mut Index,
+        at_bad: AtBad,
+    ) -> Result<u64> {
+        let mut scan = Scan::new(segment, from, limit);
+        let mut end = from;
+        loop {
+            let (offset, clause) = match scan.step()? {
+                Step::End { .. } => return Ok(end),
+                Step::Frame { offset, header, payload } => {
+                    end = offset + header.frame_len();
+                    self.take_frame(segment, offset, header, payload, index)?;
+                    continue;
+                }
+                Step::Zero { offset } => (offset, Fault::Zero.clause()),
+                Step::Bad { fault: Fault::Newer, offset } => {
+                    return Err(segment.explain(
+                        offset,
+                        crate::segment::file::FrameError::Bad(Fault::Newer, None),
+                    ));
+                }
+                Step::Bad { offset, fault } => (offset, fault.clause()),
+            };
+            if at_bad == AtBad::Stop {
+                return Ok(end);
+            }
+            match scan.resync(self.next_gsn)? {
+                Some(_) if verifies_now(segment, offset, limit)? => {
+                    // It was being written a moment ago.
+                    scan = Scan::new(segment, offset, limit);
+                }
+                Some(next) => {
+                    let message = format!("{} bytes are no valid frames ({clause})", next - offset);
+                    self.find(segment.path.clone(), offset, "frame", message);
+                }
+                None => {
+                    if self.known_end(segment.no()).is_some() {
+                        let message =
+                            format!("{} bytes are no valid frames ({clause})", limit - offset);
+                        self.find(segment.path.clone(), offset, "frame", message);
+                    }
+                    return Ok(end);
+                }
+            }
+        }
+    }
+
+    fn take_frame(
+        &mut self,
+        segment: &Arc<Segment>,
+        offset: u64,
+        h: crate::format::frame::FrameHeader,
+        payload: &[u8],
+        index: &mut Index,
+    ) -> Result<()> {
+        if h.gsn != self.next_gsn {
+            let message = format!("the frame has gsn {}, {} was due", h.gsn, self.next_gsn);
+            self.find(segment.path.clone(), offset, "events-missing", message);
+        }
+        self.next_gsn = h.gsn + u64::from(h.count);
+        self.frames += 1;
+        if matches!(h.kind, kind::CREATE | kind::FORK) {
+            let counter = crate::SessionNo(h.session).counter();
+            if crate::SessionNo(h.session).home_lane() == self.no {
+                self.next_session = self.next_session.max(counter + 1);
+            }
+        }
+        let place = Place { lane: self.no, segment: segment.no(), offset };
+        if let Err(fault) = index.on_frame(place, &h, payload) {
+            self.find(segment.path.clone(), offset, "payload", fault.clause());
+        }
+        Ok(())
+    }
+
+    /// Offset and salt of the place where the walk stands.
+    pub(crate) fn position(&self) -> Option<(Arc<Segment>, u64)> {
+        let (no, at) = self.at?;
+        Some((self.segments.get(&no)?.clone(), at.max(HEADER_LEN)))
+    }
+
+    /// Bytes that the segments of the lane take on disk.
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.segments.values().map(|s| s.header.capacity).sum()
+    }
+}
+
+/// Whether the frame at `offset` verifies when it is read again a little later: a writer may have been in the midst
+/// of it, for microseconds.
+fn verifies_now(segment: &Segment, offset: u64, limit: u64) -> Result<bool> {
+    for attempt in 0..4 {
+        if attempt > 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        if let Step::Frame { .. } = Scan::new(segment, offset, limit).step()? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

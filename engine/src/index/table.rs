@@ -1,0 +1,284 @@
+//! The table of sessions: who they are, which frames hold their events, and what their control frames say.
+//!
+//! # Invariants
+//! N1. The extents of a session are sorted by first seq and do not overlap; what would overlap is kept as a conflict.
+//! N2. `next_seq` is the end of the gap-free prefix; events behind a gap are counted in no answer.
+//! N3. A control frame with a lower session epoch than one already seen changes nothing.
+
+use std::collections::HashMap;
+
+use crate::format::control::{Body, CREATE_PENDING, Control};
+use crate::types::{EventId, LaneNo, SegmentNo, Seq, SessionId, SessionNo};
+
+/// A place in a lane's log.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub(crate) struct Place {
+    pub(crate) lane: LaneNo,
+    pub(crate) segment: SegmentNo,
+    pub(crate) offset: u64,
+}
+
+/// A stretch of a session's events in one segment, covered by one INDEX frame or by none yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Extent {
+    pub(crate) first_seq: Seq,
+    pub(crate) count: u32,
+    pub(crate) lane: LaneNo,
+    pub(crate) segment: SegmentNo,
+    /// Offset of the INDEX frame that lists it, 0 while none does.
+    pub(crate) index: u64,
+}
+
+impl Extent {
+    pub(crate) fn end_seq(&self) -> Seq {
+        self.first_seq + u64::from(self.count)
+    }
+}
+
+/// A hand-over of a session to a lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct HandOver {
+    pub(crate) session_epoch: u32,
+    pub(crate) first_seq: Seq,
+    pub(crate) prev: Option<EventId>,
+    pub(crate) at: Place,
+}
+
+/// What is known of one session.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) no: SessionNo,
+    pub(crate) id: SessionId,
+    pub(crate) created_ms: i64,
+    pub(crate) created: Place,
+    /// Whether it was made by a FORK frame.
+    pub(crate) is_fork: bool,
+    /// Whether it is an import that was not published.
+    pub(crate) pending: bool,
+    /// Events from here on are not published.
+    pub(crate) pending_from: Option<Seq>,
+    pub(crate) hidden: bool,
+    pub(crate) epoch: u32,
+    pub(crate) hand_overs: Vec<HandOver>,
+    pub(crate) extents: Vec<Extent>,
+    pub(crate) next_seq: Seq,
+    pub(crate) updated_ms: i64,
+    pub(crate) bytes: u64,
+    /// Seqs that two frames claim, both ends inclusive.
+    pub(crate) conflicts: Vec<(Seq, Seq)>,
+}
+
+impl Record {
+    /// End of the events that readers may see.
+    pub(crate) fn visible_end(&self) -> Seq {
+        self.pending_from.map_or(self.next_seq, |p| p.min(self.next_seq))
+    }
+
+    /// Whether readers may see the session.
+    pub(crate) fn is_visible(&self) -> bool {
+        !self.pending && !self.hidden
+    }
+
+    /// The extent that holds a seq of the gap-free prefix.
+    pub(crate) fn extent_of(&self, seq: Seq) -> Option<&Extent> {
+        if let Some(last) = self.extents.last()
+            && seq >= last.first_seq
+        {
+            return (seq < last.end_seq()).then_some(last);
+        }
+        let i = self.extents.partition_point(|e| e.first_seq <= seq);
+        self.extents.get(i.checked_sub(1)?).filter(|e| seq < e.end_seq())
+    }
+
+    /// The lane that wrote last: that of the last hand-over, or the one that created the session.
+    pub(crate) fn last_lane(&self) -> LaneNo {
+        self.hand_overs
+            .iter()
+            .max_by_key(|h| h.session_epoch)
+            .map_or(self.created.lane, |h| h.at.lane)
+    }
+
+    fn add(&mut self, e: Extent) {
+        if let Some(last) = self.extents.last_mut()
+            && e.first_seq == last.end_seq()
+        {
+            let grows = (last.lane, last.segment, last.index) == (e.lane, e.segment, e.index)
+                && e.index == 0;
+            let count = last.count.checked_add(e.count).filter(|_| grows);
+            let was_end = last.end_seq();
+            match count {
+                Some(count) => last.count = count,
+                None => self.extents.push(e),
+            }
+            if self.next_seq == was_end {
+                self.next_seq = e.end_seq();
+            }
+            return;
+        }
+        let i = self.extents.partition_point(|x| x.first_seq < e.first_seq);
+        let before = i.checked_sub(1).and_then(|b| self.extents.get(b));
+        let clash_before = before.filter(|b| b.end_seq() > e.first_seq).copied();
+        let clash_after = self.extents.get(i).filter(|a| a.first_seq < e.end_seq()).copied();
+        if let Some(x) = clash_before.or(clash_after) {
+            let first = e.first_seq.max(x.first_seq);
+            let last = e.end_seq().min(x.end_seq()) - 1;
+            self.conflicts.push((first, last));
+            return;
+        }
+        self.extents.insert(i, e);
+        self.grow_prefix();
+    }
+
+    fn grow_prefix(&mut self) {
+        let mut i = self.extents.partition_point(|e| e.first_seq < self.next_seq);
+        while let Some(e) = self.extents.get(i).filter(|e| e.first_seq == self.next_seq) {
+            self.next_seq = e.end_seq();
+            i += 1;
+        }
+    }
+}
+
+/// All sessions of a store.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    records: HashMap<SessionNo, Record>,
+    by_id: HashMap<SessionId, Vec<SessionNo>>,
+    /// Extents and control frames of sessions whose creation was not met yet: another lane holds it.
+    orphans: HashMap<SessionNo, Vec<Orphan>>,
+}
+
+#[derive(Clone, Debug)]
+enum Orphan {
+    Events(Extent, i64, u64),
+    Control(Place, Seq, Control),
+}
+
+impl Table {
+    pub(crate) fn get(&self, no: SessionNo) -> Option<&Record> {
+        self.records.get(&no)
+    }
+
+    /// The published session of that id; of several, the one created first.
+    pub(crate) fn by_id(&self, id: &SessionId) -> Option<&Record> {
+        let numbers = self.by_id.get(id)?;
+        numbers
+            .iter()
+            .filter_map(|n| self.records.get(n))
+            .filter(|r| !r.pending)
+            .min_by_key(|r| (r.created_ms, r.no))
+    }
+
+    /// All sessions of that id, published or not.
+    pub(crate) fn all_by_id(&self, id: &SessionId) -> impl Iterator<Item = &Record> + '_ {
+        self.by_id.get(id).into_iter().flatten().filter_map(|n| self.records.get(n))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Record> + '_ {
+        self.records.values()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Sessions of which events or control frames were met, but no creation.
+    pub(crate) fn orphans(&self) -> impl Iterator<Item = SessionNo> + '_ {
+        self.orphans.keys().copied()
+    }
+
+    pub(crate) fn add_events(&mut self, no: SessionNo, extent: Extent, time_ms: i64, bytes: u64) {
+        match self.records.get_mut(&no) {
+            Some(r) => {
+                r.add(extent);
+                r.bytes += bytes;
+                if extent.end_seq() == r.next_seq {
+                    r.updated_ms = time_ms;
+                }
+            }
+            None => {
+                self.orphans.entry(no).or_default().push(Orphan::Events(extent, time_ms, bytes))
+            }
+        }
+    }
+
+    /// Marks the extents of a session in a segment's open block as listed by the INDEX frame at `at`.
+    pub(crate) fn set_index(&mut self, no: SessionNo, at: Place) {
+        let same = |e: &Extent| (e.lane, e.segment, e.index) == (at.lane, at.segment, 0);
+        if let Some(r) = self.records.get_mut(&no) {
+            for e in r.extents.iter_mut().rev() {
+                if same(e) {
+                    e.index = at.offset;
+                } else if e.lane == at.lane && e.segment <= at.segment {
+                    // Older blocks of this lane are listed already.
+                    break;
+                }
+            }
+        }
+        for o in self.orphans.get_mut(&no).into_iter().flatten() {
+            if let Orphan::Events(e, ..) = o
+                && same(e)
+            {
+                e.index = at.offset;
+            }
+        }
+    }
+
+    pub(crate) fn add_control(&mut self, at: Place, seq: Seq, no: SessionNo, control: &Control) {
+        if let Body::Create { id, .. } | Body::Fork { id, .. } = &control.body {
+            self.add_session(at, no, id, control);
+            return;
+        }
+        let Some(r) = self.records.get_mut(&no) else {
+            let orphan = Orphan::Control(at, seq, control.clone());
+            self.orphans.entry(no).or_default().push(orphan);
+            return;
+        };
+        match control.body {
+            Body::Continue { prev } => {
+                r.epoch = r.epoch.max(control.session_epoch);
+                let h = HandOver { session_epoch: control.session_epoch, first_seq: seq, prev, at };
+                r.hand_overs.push(h);
+            }
+            Body::Publish => {
+                r.pending = false;
+                r.pending_from = None;
+            }
+            Body::Pending => r.pending_from = Some(seq),
+            Body::Rm => r.hidden = true,
+            Body::Restore => r.hidden = false,
+            _ => {}
+        }
+    }
+
+    fn add_session(&mut self, at: Place, no: SessionNo, id: &[u8], control: &Control) {
+        let Ok(id) = SessionId::from_wtf8(id) else { return };
+        if self.records.contains_key(&no) {
+            return;
+        }
+        self.by_id.entry(id.clone()).or_default().push(no);
+        let record = Record {
+            no,
+            id,
+            created_ms: control.time_ms,
+            created: at,
+            is_fork: matches!(control.body, Body::Fork { .. }),
+            pending: control.flags & CREATE_PENDING != 0,
+            pending_from: None,
+            hidden: false,
+            epoch: 0,
+            hand_overs: Vec::new(),
+            extents: Vec::new(),
+            next_seq: 0,
+            updated_ms: control.time_ms,
+            bytes: 0,
+            conflicts: Vec::new(),
+        };
+        self.records.insert(no, record);
+        for orphan in self.orphans.remove(&no).unwrap_or_default() {
+            match orphan {
+                Orphan::Events(e, time, bytes) => self.add_events(no, e, time, bytes),
+                Orphan::Control(at, seq, c) => self.add_control(at, seq, no, &c),
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! New segments: made ahead or at need, and the change to them.
+//!
+//! # Invariants
+//! Z1. A segment file is allocated and its name synced before the stage turns to it: a full disk is an error before
+//!     any event is accepted, and poisons nothing.
+//! Z2. A file made ahead has a zero header; whoever finds it removes it.
+
+use std::sync::Arc;
+
+use super::stage::{Part, Stage};
+use super::{Active, Lane};
+use crate::error::Result;
+use crate::format::name;
+use crate::format::segment::{HEADER_LEN, Prev, SegmentHeader, Trailer};
+use crate::limits;
+use crate::options::{ReadMode, planted};
+use crate::segment::Segment;
+use crate::vfs::{Access, OpenHow, VfsFile};
+
+/// A segment that filled faster than this makes the next one twice as large.
+const FILL_FAST_NS: u64 = 60_000_000_000;
+/// File systems below this size, and those with less room than the reserve, get the smallest segments.
+const SMALL_FS_BYTES: u64 = 64 << 20;
+const RESERVE_BYTES_MAX: u64 = 2 << 30;
+
+impl Lane {
+    /// Turns the stage to a new segment of at least `capacity_min` bytes.
+    pub(crate) fn rotate(&self, stage: &mut Stage, capacity_min: u64) -> Result<()> {
+        let now = self.vfs.monotonic_ns();
+        if now.saturating_sub(stage.started_ns) < FILL_FAST_NS {
+            let largest = self.options.segment_bytes_max.max(stage.next_capacity);
+            stage.next_capacity = (stage.next_capacity * 2).min(largest);
+        }
+        let fits = stage.next.as_ref().is_some_and(|(s, _)| s.header.capacity >= capacity_min);
+        if !fits {
+            self.drop_next(stage);
+            self.make_next(stage, capacity_min)?;
+        }
+        let Some((segment, _)) = stage.next.take() else { return Ok(()) };
+        self.put_index(stage);
+        let from = stage.active.clone();
+        let trailer = Self::trailer_of(stage, &self.last_index_of(&from.segment));
+        // The stand-in from the making gets its real header now that the end before it is known.
+        let header = SegmentHeader {
+            epoch: from.segment.header.epoch,
+            base_gsn: stage.gsn,
+            next_session: stage.next_session,
+            prev: Some(Prev {
+                segment: from.segment.no(),
+                end: stage.offset,
+                salt: from.segment.header.salt,
+            }),
+            created_ms: self.vfs.now_ms(),
+            ..segment.header
+        };
+        let mapped = self.options.read_mode == ReadMode::Map;
+        let segment =
+            Arc::new(Segment::new(header, segment.file.clone(), segment.path.clone(), mapped));
+        let to = Arc::new(Active {
+            segment: segment.clone(),
+            base_pos: stage.pos,
+            base_offset: HEADER_LEN,
+        });
+        stage.parts.push(Part::Rotate { from, trailer, to: to.clone(), header: header.encode() });
+        if let Some(view) = self.lanes.write().views.get_mut(&self.no) {
+            view.segments.insert(segment.no(), segment);
+        }
+        stage.active = to;
+        stage.offset = HEADER_LEN;
+        stage.started_ns = now;
+        Ok(())
+    }
+
+    fn last_index_of(&self, segment: &Segment) -> Option<u64> {
+        let lanes = self.lanes.read();
+        lanes.index.blocks.get(&(self.no, segment.no())).map(|b| b.from).filter(|f| *f > HEADER_LEN)
+    }
+
+    fn trailer_of(stage: &Stage, index: &Option<u64>) -> Option<Vec<u8>> {
+        let index_offset = (*index)?;
+        let trailer = Trailer {
+            index_offset,
+            frames_end: stage.offset,
+            next_gsn: stage.gsn,
+            salt: stage.active.segment.header.salt,
+            next_session: stage.next_session,
+            segment: stage.active.segment.no(),
+        };
+        Some(trailer.encode().to_vec())
+    }
+
+    /// Makes the next segment ahead, when there is none.
+    pub(crate) fn make_next(&self, stage: &mut Stage, capacity_min: u64) -> Result<()> {
+        if stage.next.is_some() {
+            return Ok(());
+        }
+        let capacity = self.capacity(stage.next_capacity, capacity_min)?;
+        let no = stage.next_no;
+        let (file, path) = self.make_file(no, capacity)?;
+        stage.next_no = no + 1;
+        let header = SegmentHeader {
+            store_id: self.store_id,
+            lane: self.no,
+            segment: no,
+            salt: new_salt(&*self.vfs, &self.options),
+            epoch: 0,
+            base_gsn: 0,
+            next_session: 0,
+            prev: None,
+            capacity,
+            created_ms: 0,
+        };
+        stage.next = Some((Arc::new(Segment::new(header, file, path, false)), capacity));
+        Ok(())
+    }
+
+    /// Removes the segment made ahead. A name left behind is removed by the next who opens the lane.
+    pub(crate) fn drop_next(&self, stage: &mut Stage) {
+        if let Some((segment, _)) = stage.next.take() {
+            let _ignored = self.dir.remove(&name::segment(segment.no()));
+        }
+    }
+
+    fn make_file(&self, no: u64, capacity: u64) -> Result<(Arc<dyn VfsFile>, std::path::PathBuf)> {
+        make_segment_file(&*self.dir, no, capacity, self.options.access)
+            .map(|f| (f, self.path.join(name::segment(no))))
+            .map_err(|e| e.with_path(self.path.join(name::segment(no))))
+    }
+
+    fn capacity(&self, wanted: u64, min: u64) -> Result<u64> {
+        capacity_for(&*self.dir, wanted, min)
+    }
+}
+
+/// Salt of a new segment.
+pub(crate) fn new_salt(vfs: &dyn crate::vfs::Vfs, options: &crate::StoreOptions) -> u64 {
+    if planted!(options, NoSalt) { 0 } else { vfs.random_u64() }
+}
+
+/// Makes and allocates the file of a segment; its header is zero.
+pub(crate) fn make_segment_file(
+    dir: &dyn crate::vfs::VfsDir,
+    no: u64,
+    capacity: u64,
+    access: Access,
+) -> Result<Arc<dyn VfsFile>> {
+    let file_name = name::segment(no);
+    let file = dir.open(&file_name, OpenHow::CreateNew(access))?;
+    let made = file.allocate(capacity).and_then(|()| file.sync_data()).and_then(|()| dir.sync());
+    if let Err(e) = made {
+        let _ignored = dir.remove(&file_name);
+        return Err(e);
+    }
+    Ok(file)
+}
+
+/// Size of the next segment: `wanted`, or the smallest where room is short, but never below `min`.
+pub(crate) fn capacity_for(dir: &dyn crate::vfs::VfsDir, wanted: u64, min: u64) -> Result<u64> {
+    let space = dir.space()?;
+    let reserve = RESERVE_BYTES_MAX.min(space.total_bytes / 20);
+    let short =
+        space.total_bytes < SMALL_FS_BYTES || space.free_bytes < reserve.saturating_add(wanted);
+    let base = if short { limits::SEGMENT_BYTES_MIN } else { wanted };
+    let capacity = base.max(min).next_multiple_of(4_096);
+    if capacity > limits::SEGMENT_BYTES_CEILING {
+        return Err(crate::Error::limit("batch", min, limits::SEGMENT_BYTES_CEILING));
+    }
+    Ok(capacity)
+}

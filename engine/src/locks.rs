@@ -1,0 +1,226 @@
+//! Locks that processes share: one a session, one an id while it is created, one for the structure of the store.
+//!
+//! # Invariants
+//! G1. The lock is the byte range (docs/format.md section 8); the record in it is for people only.
+//! G2. Inside a handle a table decides first: ranges of one open file do not exclude each other.
+//! G3. A child of `fork(2)` lets go of nothing: its drop touches no lock.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, ErrorKind, Holder, Result};
+use crate::format::codec::{crc, i64_at, put, u16_at, u32_at};
+use crate::format::name;
+use crate::options::{StoreOptions, planted};
+use crate::types::{LaneNo, SessionId, SessionNo};
+use crate::vfs::{LockKind, OpenHow, Vfs, VfsDir, VfsFile};
+
+const RECORD_LEN: usize = 16;
+const CREATE_BASE: u64 = 1 << 32;
+
+/// The lock files of a store, as one handle uses them.
+#[derive(Debug)]
+pub(crate) struct Locks {
+    vfs: Arc<dyn Vfs>,
+    dir: Arc<dyn VfsDir>,
+    options: StoreOptions,
+    generation: u64,
+    files: Mutex<HashMap<LaneNo, Arc<dyn VfsFile>>>,
+    held: Mutex<HashSet<SessionNo>>,
+    /// Ids that this handle is creating, by their place in the lock file.
+    creating: Mutex<HashSet<u64>>,
+    store: Mutex<Option<Arc<dyn VfsFile>>>,
+}
+
+/// The lock of a session. Dropping it lets go.
+#[derive(Debug)]
+pub(crate) struct SessionLock {
+    locks: Arc<Locks>,
+    file: Arc<dyn VfsFile>,
+    no: SessionNo,
+}
+
+/// The lock of an id while it is created. Dropping it lets go.
+#[derive(Debug)]
+pub(crate) struct CreateLock {
+    locks: Arc<Locks>,
+    file: Option<Arc<dyn VfsFile>>,
+    at: u64,
+}
+
+impl Locks {
+    pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: Arc<dyn VfsDir>, options: StoreOptions) -> Arc<Self> {
+        let generation = vfs.fork_generation();
+        Arc::new(Self {
+            vfs,
+            dir,
+            options,
+            generation,
+            files: Mutex::default(),
+            held: Mutex::default(),
+            creating: Mutex::default(),
+            store: Mutex::new(None),
+        })
+    }
+
+    fn is_forked(&self) -> bool {
+        self.vfs.fork_generation() != self.generation && !planted!(self.options, ForkedDropUnlocks)
+    }
+
+    fn open(&self, file_name: &str) -> Result<Arc<dyn VfsFile>> {
+        let open = || self.dir.open(file_name, OpenHow::ReadWrite);
+        let file = match open() {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                match self.dir.open(file_name, OpenHow::CreateNew(self.options.access)) {
+                    Err(e) if e.kind() == ErrorKind::Exists => open()?,
+                    other => other?,
+                }
+            }
+            other => other?,
+        };
+        if !planted!(self.options, ForkedDropUnlocks) {
+            file.close_in_child();
+        }
+        Ok(file)
+    }
+
+    fn session_file(&self, lane: LaneNo) -> Result<Arc<dyn VfsFile>> {
+        let mut files = self.files.lock();
+        if let Some(f) = files.get(&lane) {
+            return Ok(f.clone());
+        }
+        let file = self.open(&name::session_locks(lane))?;
+        files.insert(lane, file.clone());
+        Ok(file)
+    }
+
+    /// Tries to take the lock of a session.
+    ///
+    /// # Errors
+    /// `Locked` with what is known of the holder.
+    pub(crate) fn session(self: &Arc<Self>, no: SessionNo, lane: LaneNo) -> Result<SessionLock> {
+        let file = self.session_file(no.home_lane())?;
+        let at = no.counter() * RECORD_LEN as u64;
+        if !self.held.lock().insert(no) {
+            return Err(self.locked(&*file, at));
+        }
+        match file.try_lock_range(at, RECORD_LEN as u64, LockKind::Exclusive) {
+            Ok(true) => {}
+            Ok(false) => {
+                self.held.lock().remove(&no);
+                return Err(self.locked(&*file, at));
+            }
+            Err(e) => {
+                self.held.lock().remove(&no);
+                return Err(e);
+            }
+        }
+        let mut record = [0; RECORD_LEN];
+        put(&mut record, 0, &self.vfs.pid().to_le_bytes());
+        put(&mut record, 4, &lane.to_le_bytes());
+        put(&mut record, 8, &self.vfs.now_ms().to_le_bytes());
+        // For people only: a failure to write it changes nothing.
+        let _ignored = file.write_at(&record, at);
+        Ok(SessionLock { locks: self.clone(), file, no })
+    }
+
+    /// Whether another handle holds the lock of a session.
+    pub(crate) fn is_held(&self, no: SessionNo) -> Result<bool> {
+        if self.held.lock().contains(&no) {
+            return Ok(true);
+        }
+        let file = self.session_file(no.home_lane())?;
+        let at = no.counter() * RECORD_LEN as u64;
+        if !file.try_lock_range(at, RECORD_LEN as u64, LockKind::Exclusive)? {
+            return Ok(true);
+        }
+        file.unlock_range(at, RECORD_LEN as u64)?;
+        Ok(false)
+    }
+
+    fn locked(&self, file: &dyn VfsFile, at: u64) -> Error {
+        let mut b = [0; RECORD_LEN];
+        let known = file.read_at(&mut b, at).is_ok_and(|n| n == RECORD_LEN);
+        let mut holder = Holder::default();
+        if known {
+            holder.pid = u32_at(&b, 0);
+            holder.lane = u16_at(&b, 4);
+            holder.since_ms = i64_at(&b, 8);
+        }
+        Error::new(ErrorKind::Locked, "another writer holds the session; wait until it is done, or stop it")
+            .with_holder(holder)
+    }
+
+    fn store_file(&self) -> Result<Arc<dyn VfsFile>> {
+        let mut store = self.store.lock();
+        if let Some(f) = &*store {
+            return Ok(f.clone());
+        }
+        let file = self.open(name::STORE_LOCK)?;
+        *store = Some(file.clone());
+        Ok(file)
+    }
+
+    /// Takes the lock on creating an id, waiting for others who create it.
+    ///
+    /// # Errors
+    /// `Locked` when the wait was longer than the option allows.
+    pub(crate) fn creation(self: &Arc<Self>, id: &SessionId) -> Result<CreateLock> {
+        let at = CREATE_BASE + u64::from(crc(id.as_bytes()));
+        if planted!(self.options, CreateWithoutLock) {
+            return Ok(CreateLock { locks: self.clone(), file: None, at });
+        }
+        let file = self.store_file()?;
+        let until = self.vfs.monotonic_ns() + self.options.lock_wait_ms * 1_000_000;
+        loop {
+            if self.creating.lock().insert(at) {
+                match file.try_lock_range(at, 1, LockKind::Exclusive) {
+                    Ok(true) => return Ok(CreateLock { locks: self.clone(), file: Some(file), at }),
+                    Ok(false) => self.creating.lock().remove(&at),
+                    Err(e) => {
+                        self.creating.lock().remove(&at);
+                        return Err(e);
+                    }
+                };
+            }
+            if self.vfs.monotonic_ns() >= until {
+                return Err(Error::new(ErrorKind::Locked, "the session id is being created by another; try again")
+                    .with_session(id));
+            }
+            self.vfs.sleep_ms(1);
+        }
+    }
+}
+
+impl SessionLock {
+    /// The session that is locked.
+    pub(crate) fn no(&self) -> SessionNo {
+        self.no
+    }
+}
+
+impl Drop for SessionLock {
+    fn drop(&mut self) {
+        if self.locks.is_forked() {
+            return;
+        }
+        let at = self.no.counter() * RECORD_LEN as u64;
+        // Closing the file lets go as well, so an error here cannot keep the lock for ever.
+        let _ignored = self.file.unlock_range(at, RECORD_LEN as u64);
+        self.locks.held.lock().remove(&self.no);
+    }
+}
+
+impl Drop for CreateLock {
+    fn drop(&mut self) {
+        if self.locks.is_forked() {
+            return;
+        }
+        if let Some(file) = &self.file {
+            let _ignored = file.unlock_range(self.at, 1);
+            self.locks.creating.lock().remove(&self.at);
+        }
+    }
+}

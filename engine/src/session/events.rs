@@ -1,0 +1,101 @@
+//! Iteration over a range of a session, in both directions, one frame in memory at each end.
+
+use std::collections::VecDeque;
+
+use super::read::Session;
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::format::events::Events as FrameEvents;
+use crate::format::frame::flag;
+use crate::types::Seq;
+
+/// Events of a range of a session, in order; can be taken from the end as well.
+///
+/// After a damaged frame the iterator gives its error and goes on behind it, so that what is whole is read.
+#[derive(Debug)]
+pub struct Events {
+    session: Session,
+    next: Seq,
+    end: Seq,
+    front: VecDeque<Event>,
+    back: Vec<Event>,
+    payload: Vec<u8>,
+}
+
+impl Events {
+    pub(crate) fn new(session: Session, next: Seq, end: Seq) -> Self {
+        Self { session, next, end, front: VecDeque::new(), back: Vec::new(), payload: Vec::new() }
+    }
+
+    /// Loads the events of the frame that holds `seq`, cut to what is not given yet. On an error, says which seqs
+    /// the bad frame stands for.
+    fn load(&mut self, seq: Seq) -> std::result::Result<Vec<Event>, (Error, Seq, Seq)> {
+        let tag = |e: Error| e.with_session(self.session.id()).with_seq(seq);
+        let one = |e: Error| (tag(e), seq, seq + 1);
+        self.session.store.guard().map_err(one)?;
+        let located = self.session.store.locate(self.session.no, seq).map_err(one)?;
+        let f = located.frame;
+        let whole = |e: Error| (tag(e), f.first_seq, f.first_seq + u64::from(f.count));
+        let (h, _) = self.session.frame_of(seq, &mut self.payload).map_err(whole)?;
+        let bad = |fault: crate::format::Fault| whole(Error::corrupt(fault.clause()));
+        let mut events =
+            FrameEvents::open(&self.payload, h.count, h.flags & flag::RESTARTS != 0, h.seq).map_err(bad)?;
+        let skip = self.next.saturating_sub(h.seq);
+        events.seek(skip as usize).map_err(bad)?;
+        let mut out = Vec::new();
+        while let Some(event) = events.next_event() {
+            let e = event.map_err(bad)?;
+            if e.seq >= self.end {
+                break;
+            }
+            out.push(e.to_owned());
+        }
+        Ok(out)
+    }
+}
+
+impl Iterator for Events {
+    type Item = Result<Event>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(e) = self.front.pop_front() {
+            return Some(Ok(e));
+        }
+        if self.next >= self.end {
+            return (!self.back.is_empty()).then(|| Ok(self.back.remove(0)));
+        }
+        match self.load(self.next) {
+            Ok(events) => {
+                self.next += events.len() as u64;
+                self.front = events.into();
+                self.front.pop_front().map(Ok)
+            }
+            Err((e, _, upto)) => {
+                self.next = upto.min(self.end).max(self.next + 1);
+                Some(Err(e))
+            }
+        }
+    }
+}
+
+impl DoubleEndedIterator for Events {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if let Some(e) = self.back.pop() {
+            return Some(Ok(e));
+        }
+        if self.next >= self.end {
+            return self.front.pop_back().map(Ok);
+        }
+        match self.load(self.end - 1) {
+            Ok(events) => {
+                self.end -= events.len() as u64;
+                self.back = events;
+                self.back.pop().map(Ok)
+            }
+            Err((e, from, _)) => {
+                self.end = from.max(self.next).min(self.end - 1);
+                Some(Err(e))
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! A session: reading its events, and appending to it under its lock.
+//!
+//! # Invariants
+//! Se1. A refused append leaves the log, the surface and the next seq as they were.
+//! Se2. What a reader is given verified: both checksums of its frame held when it was copied out.
+//! Se3. Iteration loads one frame at a time, in either direction.
+
+mod events;
+mod new;
+mod read;
+mod receipt;
+mod write;
+
+pub use events::Events;
+pub use new::{NewSession, SessionInfo};
+pub use read::Session;
+pub use receipt::Receipt;
+pub use write::SessionWriter;

@@ -1,0 +1,320 @@
+//! Reading a session: one event, a range, the last ones, forward and back.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::events::Events;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, EventRef};
+use crate::format::control::Body;
+use crate::format::events::Events as FrameEvents;
+use crate::format::frame::{FrameHeader, flag, kind};
+use crate::format::index_frame::{FrameAt, Run};
+use crate::index::runs::{Located, frame_with, lost};
+use crate::index::{Extent, Place};
+use crate::segment::Segment;
+use crate::store::StoreInner;
+use crate::types::{Seq, SessionId, SessionNo};
+
+/// A session, to be read. Cheap to clone; needs no lock, and sees what this handle appends at once and what other
+/// processes append after a refresh.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// use everlog::{Level, NewEvent};
+/// let events: Vec<NewEvent> = (0..9).map(|_| NewEvent::new("note", b"{}")).collect();
+/// writer.append_batch(&events, Level::Os)?;
+/// let session = store.session(writer.id())?;
+/// let seqs: Vec<u64> = session.last(3).map(|e| e.map(|e| e.seq)).collect::<Result<_, _>>()?;
+/// assert_eq!(seqs, [6, 7, 8]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Session {
+    pub(crate) store: Arc<StoreInner>,
+    pub(crate) no: SessionNo,
+    id: SessionId,
+    /// The place of the last read: runs of reads meet the same INDEX frame again.
+    near: Mutex<Option<Near>>,
+}
+
+#[derive(Debug)]
+struct Near {
+    extent: Extent,
+    segment: Arc<Segment>,
+    runs: Arc<Vec<Run>>,
+    payload: Vec<u8>,
+}
+
+impl Clone for Session {
+    fn clone(&self) -> Self {
+        Self::new(self.store.clone(), self.no, self.id.clone())
+    }
+}
+
+impl StoreInner {
+    /// The frame that holds an event of a session.
+    pub(crate) fn locate(&self, no: SessionNo, seq: Seq) -> Result<Located> {
+        let (extent, segment, frame) = {
+            let lanes = self.lanes.read();
+            let Some(extent) = lanes.index.table.get(no).and_then(|r| r.extent_of(seq)).copied() else {
+                return Err(past_end(no, seq));
+            };
+            let Some(segment) = lanes.segment(extent.lane, extent.segment) else {
+                return Err(Error::corrupt("the segment of an event cannot be read; run check")
+                    .with_session_no(no)
+                    .with_seq(seq));
+            };
+            let frame = if extent.index == 0 {
+                let block = lanes.index.blocks.get(&(extent.lane, extent.segment));
+                block.and_then(|b| b.run_with(no, seq)).and_then(|r| frame_with(std::slice::from_ref(r), seq))
+            } else {
+                None
+            };
+            (extent, segment, frame)
+        };
+        let frame = match frame {
+            Some(f) => f,
+            None => {
+                let runs = self.runs.runs(extent.lane, &segment, extent.index, no)?;
+                frame_with(&runs, seq).ok_or_else(|| lost(&segment, no, seq))?
+            }
+        };
+        let place = Place { lane: extent.lane, segment: extent.segment, offset: frame.offset };
+        Ok(Located { segment, place, frame })
+    }
+
+    /// Reads the frame at a place, writing out first what this handle has only staged.
+    pub(crate) fn read_frame(&self, at: &Located, no: SessionNo, payload: &mut Vec<u8>) -> Result<FrameHeader> {
+        let got = at.segment.frame(at.place.offset, payload);
+        let header = match got {
+            Ok(h) => h,
+            Err(_) if self.flush_own(at.place.lane)? => at.segment.frame_expected(at.place.offset, payload)?,
+            Err(e) => return Err(at.segment.explain(at.place.offset, e)),
+        };
+        let want = (kind::EVENTS, no.0, at.frame.first_seq);
+        if (header.kind, header.session, header.seq) != want {
+            return Err(lost(&at.segment, no, at.frame.first_seq));
+        }
+        Ok(header)
+    }
+
+    /// Writes out what is staged, when the lane is this handle's own.
+    fn flush_own(&self, lane: u16) -> Result<bool> {
+        match self.own_lane().filter(|l| l.no == lane) {
+            Some(own) => own.flush_to(own.staged_pos()).map(|()| true),
+            None => Ok(false),
+        }
+    }
+}
+
+fn past_end(no: SessionNo, seq: Seq) -> Error {
+    Error::new(ErrorKind::NotFound, "the session has no event of that seq").with_session_no(no).with_seq(seq)
+}
+
+impl Session {
+    pub(crate) fn new(store: Arc<StoreInner>, no: SessionNo, id: SessionId) -> Self {
+        Self { store, no, id, near: Mutex::new(None) }
+    }
+
+    /// Name of the session.
+    #[must_use]
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// Seq that the next event gets; as many events are there.
+    #[must_use]
+    pub fn next_seq(&self) -> Seq {
+        self.store.lanes.read().index.table.get(self.no).map_or(0, |r| r.visible_end())
+    }
+
+    /// Exact JSON text of the header.
+    ///
+    /// # Errors
+    /// `Corrupt` when the frame is damaged, `Io`, `ForkedHandle`.
+    pub fn header(&self) -> Result<Vec<u8>> {
+        self.store.guard()?;
+        let created = self.store.lanes.read().index.table.get(self.no).map(|r| r.created);
+        let created = created.ok_or_else(|| past_end(self.no, 0))?;
+        self.store.header_at(created, self.no).map_err(|e| e.with_session(&self.id))
+    }
+
+    /// Sees what other processes wrote.
+    ///
+    /// # Errors
+    /// As [`Store::refresh`](crate::Store::refresh).
+    pub fn refresh(&self) -> Result<()> {
+        self.store.guard()?;
+        self.store.refresh()
+    }
+
+    /// Reads one event.
+    ///
+    /// # Errors
+    /// `NotFound` past the end, `Corrupt` when its frame is damaged, `Diverged` when two writers' events claim the seq,
+    /// `Io`, `ForkedHandle`.
+    pub fn read(&self, seq: Seq) -> Result<Event> {
+        self.with(seq, &mut |e| e.to_owned())
+    }
+
+    /// Reads one event and hands it on borrowed, without a copy of its data.
+    ///
+    /// # Errors
+    /// As [`Session::read`].
+    pub fn with<T>(&self, seq: Seq, f: &mut dyn FnMut(&EventRef<'_>) -> T) -> Result<T> {
+        self.store.guard()?;
+        let mut near = self.near.lock();
+        let mut payload = near.as_mut().map(|n| std::mem::take(&mut n.payload)).unwrap_or_default();
+        let out = self.read_into(seq, &mut near, &mut payload, f);
+        if let Some(n) = &mut *near {
+            n.payload = payload;
+        }
+        out.map_err(|e| e.with_session(&self.id).with_seq(seq))
+    }
+
+    fn read_into<T>(
+        &self,
+        seq: Seq,
+        near: &mut Option<Near>,
+        payload: &mut Vec<u8>,
+        f: &mut dyn FnMut(&EventRef<'_>) -> T,
+    ) -> Result<T> {
+        let at = self.find(seq, near)?;
+        let header = self.store.read_frame(&at, self.no, payload)?;
+        let mut events = FrameEvents::open(payload, header.count, header.flags & flag::RESTARTS != 0, header.seq)
+            .map_err(|fault| damaged(&at, fault))?;
+        events.seek((seq - header.seq) as usize).map_err(|fault| damaged(&at, fault))?;
+        match events.next_event() {
+            Some(Ok(e)) => Ok(f(&e)),
+            Some(Err(fault)) => Err(damaged(&at, fault)),
+            None => Err(lost(&at.segment, self.no, seq)),
+        }
+    }
+
+    fn find(&self, seq: Seq, near: &mut Option<Near>) -> Result<Located> {
+        self.refuse_conflict(seq)?;
+        if let Some(n) = near
+            && (n.extent.first_seq..n.extent.end_seq()).contains(&seq)
+            && let Some(frame) = frame_with(&n.runs, seq)
+        {
+            let place = Place { lane: n.extent.lane, segment: n.extent.segment, offset: frame.offset };
+            return Ok(Located { segment: n.segment.clone(), place, frame });
+        }
+        let at = self.store.locate(self.no, seq)?;
+        let extent = self.store.lanes.read().index.table.get(self.no).and_then(|r| r.extent_of(seq)).copied();
+        if let Some(extent) = extent.filter(|e| e.index != 0) {
+            let runs = self.store.runs.runs(extent.lane, &at.segment, extent.index, self.no)?;
+            *near = Some(Near { extent, segment: at.segment.clone(), runs, payload: Vec::new() });
+        }
+        Ok(at)
+    }
+
+    fn refuse_conflict(&self, seq: Seq) -> Result<()> {
+        let lanes = self.store.lanes.read();
+        let Some(record) = lanes.index.table.get(self.no) else { return Ok(()) };
+        if record.conflicts.is_empty() {
+            return Ok(());
+        }
+        if record.conflicts.iter().any(|(a, b)| (*a..=*b).contains(&seq)) {
+            return Err(Error::new(
+                ErrorKind::Diverged,
+                "two writers' events claim that seq; run check and recover by hand",
+            )
+            .with_seq(seq));
+        }
+        Ok(())
+    }
+
+    /// The place and events of the frame that holds `seq`, for iteration.
+    pub(crate) fn frame_of(&self, seq: Seq, payload: &mut Vec<u8>) -> Result<(FrameHeader, FrameAt)> {
+        let at = {
+            let mut near = self.near.lock();
+            self.find(seq, &mut near)?
+        };
+        let header = self.store.read_frame(&at, self.no, payload)?;
+        Ok((header, at.frame))
+    }
+
+    /// Events of an inclusive range, cut to what is there.
+    #[must_use]
+    pub fn range(&self, first: Seq, last: Seq) -> Events {
+        let end = self.next_seq().min(last.saturating_add(1));
+        Events::new(self.clone(), first.min(end), end)
+    }
+
+    /// The last `n` events, in order.
+    #[must_use]
+    pub fn last(&self, n: u64) -> Events {
+        let end = self.next_seq();
+        Events::new(self.clone(), end.saturating_sub(n), end)
+    }
+
+    /// All events, in order; reversible.
+    #[must_use]
+    pub fn iter(&self) -> Events {
+        Events::new(self.clone(), 0, self.next_seq())
+    }
+
+    /// Hands on the events of an inclusive range, cut to what is there, borrowed: the fastest way over many.
+    ///
+    /// # Errors
+    /// As [`Session::read`], and what `f` gives, which ends it.
+    pub fn for_each(
+        &self,
+        first: Seq,
+        last: Seq,
+        f: &mut dyn FnMut(&EventRef<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.store.guard()?;
+        let end = self.next_seq().min(last.saturating_add(1));
+        let mut payload = Vec::new();
+        let mut at = first;
+        while at < end {
+            let tag = |e: Error| e.with_session(&self.id).with_seq(at);
+            let (h, _) = self.frame_of(at, &mut payload).map_err(tag)?;
+            let bad = |fault: crate::format::Fault| tag(Error::corrupt(fault.clause()));
+            let mut events =
+                FrameEvents::open(&payload, h.count, h.flags & flag::RESTARTS != 0, h.seq).map_err(bad)?;
+            events.seek((at - h.seq) as usize).map_err(bad)?;
+            while let Some(event) = events.next_event() {
+                let e = event.map_err(bad)?;
+                if e.seq >= end {
+                    return Ok(());
+                }
+                f(&e)?;
+            }
+            at = h.seq + u64::from(h.count);
+        }
+        Ok(())
+    }
+}
+
+impl StoreInner {
+    /// Exact text of the header in the create frame at a place.
+    pub(crate) fn header_at(&self, at: Place, no: SessionNo) -> Result<Vec<u8>> {
+        let segment = self.lanes.read().segment(at.lane, at.segment);
+        let segment = segment.ok_or_else(|| Error::corrupt("the segment of a session's creation cannot be read"))?;
+        let mut payload = Vec::new();
+        let header = match segment.frame(at.offset, &mut payload) {
+            Ok(h) => h,
+            Err(_) if self.flush_own(at.lane)? => segment.frame_expected(at.offset, &mut payload)?,
+            Err(e) => return Err(segment.explain(at.offset, e)),
+        };
+        match crate::format::control::Control::decode(header.kind, &payload).map(|c| c.body) {
+            Ok(Body::Create { header: text, .. }) if header.session == no.0 => Ok(text.into_vec()),
+            _ => Err(Error::corrupt("the creation of a session is damaged; run check")
+                .with_path(&segment.path)
+                .with_offset(at.offset)),
+        }
+    }
+}
+
+fn damaged(at: &Located, fault: crate::format::Fault) -> Error {
+    Error::corrupt(format!("a stored frame is damaged ({}); run check", fault.clause()))
+        .with_path(&at.segment.path)
+        .with_offset(at.place.offset)
+}

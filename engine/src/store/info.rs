@@ -1,0 +1,100 @@
+//! Lists and figures of a store.
+
+use super::Store;
+use crate::error::Result;
+use crate::format::name;
+use crate::index::Record;
+use crate::options::Level;
+use crate::session::SessionInfo;
+use crate::vfs::OpenHow;
+
+/// Figures of a store.
+#[non_exhaustive]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoreInfo {
+    /// Identity of the store.
+    pub store_id: [u8; 16],
+    /// Major number of its format.
+    pub format: u16,
+    /// When it was made, in Unix milliseconds.
+    pub created_ms: i64,
+    /// Level of writers that name none.
+    pub default_level: Level,
+    /// Visible sessions.
+    pub sessions: u64,
+    /// Events of visible sessions.
+    pub events: u64,
+    /// Bytes of their frames' payloads.
+    pub bytes: u64,
+    /// Bytes that the segment files reserve.
+    pub reserved_bytes: u64,
+    /// Segments with frames.
+    pub segments: u64,
+    /// Lanes.
+    pub lanes: u64,
+}
+
+impl Store {
+    /// Visible sessions: their headers and figures, in no order. Reads no event.
+    ///
+    /// # Errors
+    /// `Corrupt` when a create frame is damaged, `Io`, `ForkedHandle`.
+    pub fn sessions(&self) -> Result<Vec<SessionInfo>> {
+        self.inner.guard()?;
+        let records: Vec<Record> = {
+            let lanes = self.inner.lanes.read();
+            lanes.index.table.iter().filter(|r| r.is_visible() && !r.is_fork).cloned().collect()
+        };
+        let mut out = Vec::with_capacity(records.len());
+        for r in records {
+            if self.inner.visible(&r.id)?.no == r.no {
+                out.push(SessionInfo::read(&self.inner, &r)?);
+            }
+        }
+        Ok(out)
+    }
+
+    /// Figures of the store.
+    ///
+    /// # Errors
+    /// `ForkedHandle`.
+    pub fn info(&self) -> Result<StoreInfo> {
+        self.inner.guard()?;
+        let lanes = self.inner.lanes.read();
+        let visible = || lanes.index.table.iter().filter(|r| r.is_visible());
+        Ok(StoreInfo {
+            store_id: self.inner.file.store_id,
+            format: crate::format::FORMAT_MAJOR,
+            created_ms: self.inner.file.created_ms,
+            default_level: self.inner.default_level(),
+            sessions: visible().count() as u64,
+            events: visible().map(Record::visible_end).sum(),
+            bytes: visible().map(|r| r.bytes).sum(),
+            reserved_bytes: lanes.views.values().map(|v| v.reserved_bytes()).sum(),
+            segments: lanes.views.values().map(|v| v.segments.len() as u64).sum(),
+            lanes: lanes.views.len() as u64,
+        })
+    }
+
+    /// Reports of past recoveries of all lanes, one JSON object each, oldest first in each lane.
+    ///
+    /// # Errors
+    /// `Io`, `ForkedHandle`.
+    pub fn recoveries(&self) -> Result<Vec<String>> {
+        const BYTES_MAX: u64 = 1 << 20;
+        self.inner.guard()?;
+        let lanes = self.inner.lanes.read();
+        let mut out = Vec::new();
+        for view in lanes.views.values() {
+            let Ok(file) = view.dir.open(name::RECOVERIES, OpenHow::Read) else { continue };
+            let len = file.len()?;
+            let from = len.saturating_sub(BYTES_MAX);
+            let mut b = vec![0; crate::format::codec::narrow(len - from)];
+            let n = file.read_at(&mut b, from)?;
+            b.truncate(n);
+            let text = String::from_utf8_lossy(&b);
+            out.extend(text.lines().filter(|l| l.starts_with('{') && l.ends_with('}')).map(str::to_owned));
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,162 @@
+//! Which lane this handle writes: taking a free one, recovering it, and keeping the index true to what it holds.
+//!
+//! # Invariants
+//! Ln1. After a recovery that dropped or skipped bytes, the index is read anew: it may hold what was dropped.
+//! Ln2. While the index is read anew nothing is staged.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::handle::StoreInner;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::frame::kind;
+use crate::index::load::Lanes;
+use crate::lane::Lane;
+use crate::lane::open::{Held, Recovered};
+use crate::limits;
+use crate::types::LaneNo;
+
+impl StoreInner {
+    /// The lane that this handle writes, taken now if it has none; a free lane `prefer` is taken before others.
+    pub(crate) fn lane(&self, prefer: Option<LaneNo>) -> Result<Arc<Lane>> {
+        let mut slot = self.lane.lock();
+        if let Some(lane) = &*slot {
+            return Ok(lane.clone());
+        }
+        let lane = self.take_lane(prefer)?;
+        *slot = Some(lane.clone());
+        Ok(lane)
+    }
+
+    fn take_lane(&self, prefer: Option<LaneNo>) -> Result<Arc<Lane>> {
+        self.lanes.write().refresh()?;
+        let mut numbers: Vec<LaneNo> = self.lanes.read().views.keys().copied().collect();
+        if let Some(p) = prefer {
+            numbers.sort_by_key(|n| (*n != p, *n));
+        }
+        for no in &numbers {
+            if self.lanes.read().views.get(no).is_some_and(|v| v.is_broken()) {
+                continue;
+            }
+            let Some(held) = self.site.try_hold(*no, false)? else { continue };
+            match self.recover(held) {
+                Ok(r) => return self.begin(r),
+                // A lane that cannot go on stays as it is; another one is taken.
+                Err(e) if e.kind() == ErrorKind::Corrupt => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let mut no = numbers.iter().max().map_or(0, |n| usize::from(*n) + 1);
+        loop {
+            let number = LaneNo::try_from(no).ok().filter(|_| no < limits::LANES_MAX);
+            let Some(number) = number else {
+                return Err(Error::limit("number of lanes", no as u64, limits::LANES_MAX as u64));
+            };
+            match self.site.try_hold(number, true) {
+                Ok(Some(held)) => return self.begin(self.recover(held)?),
+                Ok(None) => no += 1,
+                Err(e) if e.kind() == ErrorKind::Exists => no += 1,
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Recovers a held lane with the marks that other lanes hold for it.
+    fn recover(&self, held: Held) -> Result<Recovered> {
+        let marked = self.marks_for(held.no);
+        self.site.recover(held, &marked)
+    }
+
+    /// Events of a lane that CONTINUE frames of other lanes stand on.
+    fn marks_for(&self, lane: LaneNo) -> Vec<(u32, u64)> {
+        let lanes = self.lanes.read();
+        let marks = lanes.index.table.iter().flat_map(|r| &r.hand_overs);
+        marks.filter_map(|h| h.prev.filter(|p| p.lane == lane)).map(|p| (p.epoch, p.gsn)).collect()
+    }
+
+    /// Goes on with a recovered lane as this handle's own.
+    fn begin(&self, r: Recovered) -> Result<Arc<Lane>> {
+        let no = r.held.no;
+        let report = r.report.clone();
+        let segment = r.segment.clone();
+        let clean = report.clean;
+        {
+            let mut lanes = self.lanes.write();
+            if report.dropped_bytes > 0 || !report.damage.is_empty() {
+                *lanes = lanes.anew();
+            }
+            lanes.add_lane(no)?;
+            lanes.refresh()?;
+            lanes.own = Some(no);
+            if let Some(view) = lanes.views.get_mut(&no) {
+                view.segments.insert(segment.no(), segment);
+            }
+        }
+        let lane = self.site.go_on(r, self.lanes.clone())?;
+        *self.report.lock() = Some(report);
+        if !clean {
+            let mut stage = lane.stage.lock();
+            lane.put_mark(&mut stage, kind::SYNCMARK);
+            let pos = stage.pos;
+            drop(stage);
+            lane.sync_to(pos)?;
+        }
+        Ok(lane)
+    }
+
+    /// Recovers the lane of a dead writer and closes it, so that its events can be stood on. `false` when its flock
+    /// is held.
+    pub(crate) fn settle_lane(&self, no: LaneNo) -> Result<bool> {
+        let Some(held) = self.site.try_hold(no, false)? else { return Ok(false) };
+        let r = self.recover(held)?;
+        let changed = r.report.dropped_bytes > 0 || !r.report.damage.is_empty();
+        if !r.report.clean {
+            // The frames go to this handle's index by the next refresh, so the lane writes into one of its own.
+            let apart = Arc::new(parking_lot::RwLock::new(self.lanes.read().anew()));
+            let lane = self.site.go_on(r, apart)?;
+            let mut stage = lane.stage.lock();
+            lane.put_mark(&mut stage, kind::SYNCMARK);
+            drop(stage);
+            lane.close()?;
+        }
+        if changed {
+            self.read_anew()?;
+        } else {
+            self.lanes.write().refresh_lane(no)?;
+        }
+        Ok(true)
+    }
+
+    /// Reads the whole index again (Ln1, Ln2).
+    fn read_anew(&self) -> Result<()> {
+        let own = self.own_lane();
+        let Some(lane) = own else {
+            let mut lanes = self.lanes.write();
+            *lanes = lanes.anew();
+            return lanes.refresh();
+        };
+        loop {
+            lane.flush_to(lane.staged_pos())?;
+            let stage = lane.stage.lock();
+            if lane.written.load(Ordering::Acquire) != stage.pos {
+                continue;
+            }
+            let mut lanes = self.lanes.write();
+            let segments = lanes.views.get(&lane.no).map(|v| v.segments.clone()).unwrap_or_default();
+            *lanes = lanes.anew();
+            lanes.refresh()?;
+            lanes.own = Some(lane.no);
+            if let Some(view) = lanes.views.get_mut(&lane.no) {
+                view.segments.extend(segments);
+            }
+            return Ok(());
+        }
+    }
+}
+
+impl Lanes {
+    /// An index of the same store of which nothing was read yet.
+    pub(crate) fn anew(&self) -> Self {
+        Self::new(self.dir.clone(), self.path.clone(), self.store_id, self.mapped)
+    }
+}

@@ -1,0 +1,262 @@
+//! Creating sessions and taking them over from the lane that wrote them last.
+//!
+//! # Invariants
+//! Tk1. An id is looked for in all lanes up to their written end while its creation lock is held, and the create frame
+//!      is at `os` before that lock is let go.
+//! Tk2. A session's last event is durable, and provably so, before a CONTINUE stands on it: its lane was recovered here,
+//!      or a living writer's lane holds a SYNCMARK or CLOSE above it that covers it.
+
+use std::sync::Arc;
+
+use super::Store;
+use super::handle::StoreInner;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::codec::crc;
+use crate::format::control::{Body, CREATE_PENDING, Control};
+use crate::format::frame::kind;
+use crate::index::Record;
+use crate::lane::{Frame, Lane, Ticket, stage::FrameBody};
+use crate::locks::SessionLock;
+use crate::options::planted;
+use crate::segment::{Scan, Step};
+use crate::session::{NewSession, Session, SessionWriter};
+use crate::types::{EventId, LaneNo, Seq, SessionId, SessionNo};
+
+impl StoreInner {
+    /// Stages a control frame of a session.
+    pub(crate) fn stage_control(lane: &Lane, no: SessionNo, seq: Seq, control: &Control) -> Result<Ticket> {
+        let mut payload = control.encode();
+        let pcrc = crc(&payload);
+        lane.stage(Frame {
+            session: no,
+            seq,
+            count: 0,
+            flags: 0,
+            payload: &mut payload,
+            pcrc,
+            body: FrameBody::Control(control),
+        })
+    }
+
+    fn record(&self, no: SessionNo) -> Result<Record> {
+        self.lanes.read().index.table.get(no).cloned().ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "the session is not there any more").with_session_no(no)
+        })
+    }
+
+    /// The visible session of that id.
+    pub(crate) fn visible(&self, id: &SessionId) -> Result<Record> {
+        let lanes = self.lanes.read();
+        let record = lanes.index.table.by_id(id).filter(|r| r.is_visible());
+        let record = record.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "there is no such session; list them with `ls`").with_session(id)
+        })?;
+        if record.is_fork {
+            return Err(Error::new(ErrorKind::Unsupported, "forks are read by newer versions only").with_session(id));
+        }
+        Ok(record.clone())
+    }
+
+    /// Adds host and label of the holder, from its lane's slot.
+    fn explain_holder(&self, e: Error, id: &SessionId) -> Error {
+        let Some(mut holder) = e.holder().cloned() else { return e.with_session(id) };
+        let lanes = self.lanes.read();
+        if let Some(slot) = lanes.views.get(&holder.lane).and_then(|v| v.slot.as_ref()) {
+            holder.host.clone_from(&slot.host);
+            holder.label.clone_from(&slot.label);
+            if holder.pid == 0 {
+                holder.pid = slot.pid;
+                holder.since_ms = slot.since_ms;
+            }
+        }
+        drop(lanes);
+        e.with_session(id).with_holder(holder)
+    }
+
+    /// Takes the lock of a session that is there, and sees to it that its last event can be stood on.
+    fn take_over(&self, id: &SessionId) -> Result<(Arc<Lane>, SessionLock, Record)> {
+        self.refresh()?;
+        let record = self.visible(id)?;
+        let lane = self.lane(Some(record.last_lane()))?;
+        let lock = self.locks.session(record.no, lane.no).map_err(|e| self.explain_holder(e, id))?;
+        let record = self.settle(record.no, lane.no).map_err(|e| self.explain_holder(e, id))?;
+        if let Some((first, last)) = record.conflicts.first() {
+            let message = format!("two writers' events claim seqs {first} to {last}; run check and recover by hand");
+            return Err(Error::new(ErrorKind::Diverged, message).with_session(id).with_seq(*first));
+        }
+        let behind = record.extents.last().map_or(0, |e| e.end_seq());
+        let handed = record.hand_overs.iter().map(|h| h.first_seq).max().unwrap_or(0);
+        if behind.max(handed) > record.next_seq {
+            return Err(Error::corrupt("events of the session are missing, so its end is not known; run check")
+                .with_session(id)
+                .with_seq(record.next_seq));
+        }
+        Ok((lane, lock, record))
+    }
+
+    /// Waits until the last event of a session is provably durable; returns what is known of the session then.
+    fn settle(&self, no: SessionNo, own: LaneNo) -> Result<Record> {
+        let until = self.vfs.monotonic_ns() + self.options.lock_wait_ms * 1_000_000;
+        loop {
+            let record = self.record(no)?;
+            let last = record.last_lane();
+            if last == own || planted!(self.options, DeadLaneNotRecovered) {
+                return Ok(record);
+            }
+            if self.settle_lane(last)? {
+                return self.record(no);
+            }
+            self.lanes.write().refresh_lane(last)?;
+            let record = self.record(no)?;
+            if planted!(self.options, ContinueBeforeSync) || self.is_proved(&record)? {
+                return Ok(record);
+            }
+            if self.vfs.monotonic_ns() >= until {
+                let holder = crate::Holder { lane: last, ..crate::Holder::default() };
+                return Err(Error::new(
+                    ErrorKind::Locked,
+                    "the writer that had the session is still closing; try again",
+                )
+                .with_holder(holder));
+            }
+            self.vfs.sleep_ms(2);
+        }
+    }
+
+    /// Whether the lane of a session's last frame holds a mark above that frame which covers it.
+    fn is_proved(&self, record: &Record) -> Result<bool> {
+        let last = match record.next_seq.checked_sub(1) {
+            Some(seq) => self.locate(record.no, seq)?.place,
+            None => record.created,
+        };
+        let last = record.hand_overs.iter().map(|h| h.at).filter(|at| at.lane == last.lane).fold(last, |a, b| a.max(b));
+        let (segment, newest) = {
+            let lanes = self.lanes.read();
+            let Some(view) = lanes.views.get(&last.lane) else { return Ok(false) };
+            let newest = view.segments.last_key_value().map(|(n, _)| *n);
+            (view.segments.get(&last.segment).cloned(), newest)
+        };
+        let Some(segment) = segment else { return Ok(false) };
+        if newest != Some(last.segment) {
+            return Ok(true);
+        }
+        let mut scan = Scan::new(&segment, last.offset, segment.frames_limit());
+        while let Step::Frame { header, .. } = scan.step()? {
+            if matches!(header.kind, kind::SYNCMARK | kind::CLOSE) && header.seq > last.offset {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Identity of a session's last event.
+    fn last_event(&self, record: &Record) -> Result<Option<EventId>> {
+        let Some(seq) = record.next_seq.checked_sub(1) else { return Ok(None) };
+        let at = self.locate(record.no, seq)?;
+        let mut payload = Vec::new();
+        let h = at.segment.frame_expected(at.place.offset, &mut payload)?;
+        let epoch = at.segment.header.epoch;
+        Ok(Some(EventId { lane: at.place.lane, epoch, gsn: h.gsn + (seq - h.seq) }))
+    }
+}
+
+impl Store {
+    /// Makes a session and holds its lock. No other process can make the same id.
+    ///
+    /// # Errors
+    /// `Exists` when the id is taken, `Locked` when it is being made or imported by another, `Invalid` for a header that
+    /// breaks a rule (dsh-spec.md section 1.2), `Limit`, `StorageFull`, `ReadOnly`, `Poisoned`, `OutcomeUnknown`.
+    ///
+    /// # Durability
+    /// The session survives the process when this returns, the machine with its first synced event.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// use everlog::NewSession;
+    /// let writer = store.create_session(&NewSession::new("agent-7")?.with_cwd("/work"))?;
+    /// assert_eq!(writer.next_seq(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn create_session(&self, new: &NewSession) -> Result<SessionWriter> {
+        self.create(new, false)
+    }
+
+    pub(crate) fn create(&self, new: &NewSession, pending: bool) -> Result<SessionWriter> {
+        let inner = &self.inner;
+        inner.guard_write()?;
+        let header = new.header_text(inner.vfs.now_ms())?;
+        let id = new.id().clone();
+        let lane = inner.lane(None)?;
+        let creation = inner.locks.creation(&id)?;
+        inner.refresh()?;
+        self.refuse_taken(&id)?;
+        let no = lane.next_session_no()?;
+        let lock = inner.locks.session(no, lane.no)?;
+        let control = Control {
+            session_epoch: 0,
+            flags: if pending { CREATE_PENDING } else { 0 },
+            time_ms: new.created_at_ms().unwrap_or_else(|| inner.vfs.now_ms()),
+            body: Body::Create { id: id.as_bytes().into(), header: header.into() },
+        };
+        let ticket = StoreInner::stage_control(&lane, no, 0, &control)?;
+        lane.flush_to(ticket.pos)?;
+        drop(creation);
+        let session = Session::new(inner.clone(), no, id);
+        Ok(SessionWriter::new(session, lane, lock, 0, crate::Surface::new(), ticket.pos))
+    }
+
+    fn refuse_taken(&self, id: &SessionId) -> Result<()> {
+        let same: Vec<Record> = self.inner.lanes.read().index.table.all_by_id(id).cloned().collect();
+        for record in same {
+            if !record.pending {
+                let message = "there is a session of that id; open it, or choose another id";
+                return Err(Error::new(ErrorKind::Exists, message).with_session(id));
+            }
+            if self.inner.locks.is_held(record.no)? {
+                let message = "the session is being imported by another; wait until it is done";
+                return Err(Error::new(ErrorKind::Locked, message).with_session(id));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a session to write to it, from whichever process wrote it last.
+    ///
+    /// # Errors
+    /// `NotFound`, `Locked` with the holder, `Diverged`, `Corrupt` when the end of the session is not known,
+    /// `ReadOnly`, `StorageFull`, `Poisoned`.
+    ///
+    /// # Durability
+    /// Everything that the session holds survives the machine when this returns, unless this handle wrote it.
+    pub fn writer(&self, id: &SessionId) -> Result<SessionWriter> {
+        let inner = &self.inner;
+        inner.guard_write()?;
+        let (lane, lock, record) = inner.take_over(id)?;
+        let session = Session::new(inner.clone(), record.no, id.clone());
+        let mut pos = 0;
+        if record.last_lane() != lane.no {
+            let control = Control {
+                session_epoch: record.epoch + 1,
+                flags: 0,
+                time_ms: inner.vfs.now_ms(),
+                body: Body::Continue { prev: inner.last_event(&record)? },
+            };
+            let ticket = StoreInner::stage_control(&lane, record.no, record.next_seq, &control)?;
+            lane.flush_to(ticket.pos)?;
+            pos = ticket.pos;
+        }
+        let surface = session.fold_surface(record.next_seq)?;
+        Ok(SessionWriter::new(session, lane, lock, record.next_seq, surface, pos))
+    }
+
+    /// Opens a session to read it. Needs no lock.
+    ///
+    /// # Errors
+    /// `NotFound`, `Unsupported` for a fork, `ForkedHandle`.
+    pub fn session(&self, id: &SessionId) -> Result<Session> {
+        self.inner.guard()?;
+        let record = self.inner.visible(id)?;
+        Ok(Session::new(self.inner.clone(), record.no, id.clone()))
+    }
+}
