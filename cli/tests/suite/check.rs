@@ -1,0 +1,65 @@
+//! `check`, and reading what is damaged.
+
+use crate::support::{Place, log};
+
+/// Flips a bit in the data of the event that holds `needle`.
+fn damage(place: &Place, needle: &str) {
+    let needle = needle.as_bytes();
+    for path in place.store_files() {
+        let mut bytes = std::fs::read(&path).unwrap();
+        if let Some(at) = bytes.windows(needle.len()).position(|w| w == needle) {
+            bytes[at] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+            return;
+        }
+    }
+    panic!("no file of the store holds {needle:?}");
+}
+
+#[test]
+fn a_whole_store_is_ok() {
+    let place = Place::new();
+    place.write("in.jsonl", log("s-777", 100));
+    place.ever(&["import", "in.jsonl"]).exits(0);
+    for args in
+        [vec!["check", "-o", "json"], vec!["check", "--part", "1/1", "--jobs", "2", "-o", "json"]]
+    {
+        let report = place.ever(&args).exits(0).json();
+        assert_eq!((report["v"].as_u64(), report["ok"].as_bool()), (Some(1), Some(true)));
+        assert_eq!((report["sessions"].as_u64(), report["events"].as_u64()), (Some(1), Some(100)));
+        assert_eq!(report["damage"], serde_json::json!([]));
+        assert!(report["segments"].as_u64().unwrap() > 0 && report["frames"].as_u64().unwrap() > 0);
+        assert!(report["bytes"].as_u64().unwrap() > 0);
+    }
+    assert!(place.ever(&["check"]).exits(0).text().starts_with("ok: 100 events"));
+    place.ever(&["check", "--quick"]).exits(0);
+    place.ever(&["check", "--part", "0/7"]).exits(2);
+}
+
+#[test]
+fn damage_is_found_and_what_is_whole_is_read() {
+    let place = Place::new();
+    for i in 0..30 {
+        let data = format!("{{\"todos\":[\"canary-{i}-end\"]}}");
+        place
+            .ever(&["append", "s-777", "--create", "-q", "-t", "todo/write", "-d", &data])
+            .exits(0);
+    }
+    damage(&place, "canary-17-end");
+    let report = place.ever(&["check", "-o", "json"]).exits(12).json();
+    assert_eq!(report["ok"], false);
+    let place_of = &report["damage"][0];
+    assert!(place_of["path"].as_str().unwrap().contains(".seg"), "{place_of}");
+    assert!(place_of["offset"].as_u64().is_some() && place_of["kind"].as_str().is_some());
+    assert_eq!(place_of["sessions"], serde_json::json!(["s-777"]));
+    let lost: Vec<u64> =
+        place_of["seqs"].as_array().unwrap().iter().map(|s| s.as_u64().unwrap()).collect();
+    assert_eq!(lost, [17]);
+    let read = place.ever(&["cat", "s-777", "-o", "json"]).exits(12);
+    assert_eq!(read.text().lines().count(), 29);
+    assert!(!read.text().contains("canary-17-end") && read.text().contains("canary-18-end"));
+    assert!(read.error()["message"].as_str().unwrap().contains("seqs 17"), "{}", read.err);
+    place.ever(&["cat", "s-777@18.."]).exits(0);
+    place.ever(&["export", "s-777", "--out", "out.jsonl"]).exits(12);
+    assert!(!place.path("out.jsonl").exists());
+}
