@@ -224,6 +224,13 @@ impl Error {
         Self::io(what, source)
     }
 
+    /// An error of a kind that no code of the operating system stands for, for implementations of
+    /// [`Vfs`](crate::vfs::Vfs) outside this crate.
+    #[must_use]
+    pub fn of_kind(kind: ErrorKind, what: &str) -> Self {
+        Self::new(kind, what)
+    }
+
     /// What the caller can do.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

@@ -100,6 +100,26 @@ impl PendingHeader {
     }
 }
 
+/// The header text with another id, all else as it is. Of several `id` members all get it.
+pub(crate) fn with_id(text: &[u8], id: &SessionId) -> Result<Vec<u8>> {
+    let mut places = Vec::new();
+    split_object(text, JSON_DEPTH_MAX, |key, value, at| {
+        if *unescape(key) == *b"id" {
+            places.push((at, at + value.len()));
+        }
+    })
+    .map_err(|fault| refuse(Refusal::HeaderJson(fault)))?;
+    let mut out = Vec::with_capacity(text.len() + id.as_bytes().len());
+    let mut from = 0;
+    for (start, end) in places {
+        out.extend_from_slice(text.get(from..start).unwrap_or_default());
+        write_string(&mut out, id.as_bytes());
+        from = end;
+    }
+    out.extend_from_slice(text.get(from..).unwrap_or_default());
+    Ok(out)
+}
+
 /// The error for a refused header. A line that is not even a header is damage, and no broken rule.
 fn refuse(refusal: Refusal) -> Error {
     match &refusal {

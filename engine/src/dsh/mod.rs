@@ -23,6 +23,7 @@ mod write;
 mod zstd;
 
 pub use self::zstd::FrameWriter;
+pub(crate) use header::with_id;
 pub use header::{ImportHeader, NewHeader};
 pub use outcome::{ImportOutcome, Place, TornTail, Warning, WarningKind};
 pub use pack::PackWriter;

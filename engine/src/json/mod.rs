@@ -13,6 +13,7 @@
 #![allow(dead_code, unused_imports, reason = "the callers live in modules that are merged apart")]
 
 mod equal;
+mod typed;
 mod members;
 mod number;
 mod scan;
@@ -22,6 +23,7 @@ mod tests;
 
 use std::fmt;
 
+pub(crate) use typed::to_text;
 pub(crate) use equal::{json_equal, members_equal_except};
 pub(crate) use members::{Elements, Members, member};
 pub(crate) use number::{number_value, safe_integer};

@@ -6,6 +6,7 @@
 //! Se3. Iteration loads one frame at a time, in either direction.
 
 mod events;
+mod fold;
 mod new;
 mod read;
 mod receipt;

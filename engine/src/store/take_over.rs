@@ -179,10 +179,10 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn create_session(&self, new: &NewSession) -> Result<SessionWriter> {
-        self.create(new, false)
+        self.make_session(new, false)
     }
 
-    pub(crate) fn create(&self, new: &NewSession, pending: bool) -> Result<SessionWriter> {
+    pub(crate) fn make_session(&self, new: &NewSession, pending: bool) -> Result<SessionWriter> {
         let inner = &self.inner;
         inner.guard_write()?;
         let header = new.header_text(inner.vfs.now_ms())?;

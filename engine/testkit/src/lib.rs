@@ -1,1 +1,3 @@
 //! Test tools of Everlog.
+
+pub mod sim;

@@ -1,0 +1,441 @@
+//! The whole check of a store: every checksum, every frame, every rule between frames, and the index against them.
+//!
+//! # Invariants
+//! Ck1. Reads only, by pread, and needs no lock.
+//! Ck2. What a living writer has in flight behind the end of its lane is no damage; nor is the torn tail of a dead one.
+//! Ck3. Every byte of every frame is read once; with a part, each session and segment is in exactly one part.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::accept::{Candidate, Rules, judge};
+use crate::error::{Error, Result};
+use crate::format::control::{Body, Control};
+use crate::format::events::Events as FrameEvents;
+use crate::format::frame::{FrameHeader, flag, kind};
+use crate::format::index_frame::{IndexFrame, Run};
+use crate::format::segment::HEADER_LEN;
+use crate::index::{Index, Place, Record};
+use crate::segment::{Scan, Segment, Step};
+use crate::session::Session;
+use crate::store::Store;
+use crate::surface::Surface;
+use crate::types::{LaneNo, Seq, SessionId, SessionNo};
+
+/// What is checked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CheckOptions {
+    /// Leaves out the rules inside sessions; checksums and the order of frames stay.
+    pub quick: bool,
+    /// Part `k` of `n`, from 1: segments and sessions are dealt out by number.
+    pub part: Option<(u32, u32)>,
+}
+
+/// Something that is not as it was written.
+#[non_exhaustive]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Damage {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in it.
+    pub offset: u64,
+    /// Stable name of what it is: `frame`, `payload`, `segment-header`, `segment-missing`, `segment-short`,
+    /// `events-missing`, `diverged`, `index`, `rule`, `torn-tail`, `unpublished`.
+    pub kind: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// Sessions that it touches, as far as is known.
+    pub sessions: Vec<SessionId>,
+    /// Seqs of the first of them that cannot be read, both ends inclusive.
+    pub seqs: Vec<(Seq, Seq)>,
+}
+
+/// What a check found.
+#[non_exhaustive]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CheckReport {
+    /// Segments read.
+    pub segments: u64,
+    /// Frames that verified.
+    pub frames: u64,
+    /// Events in them.
+    pub events: u64,
+    /// Sessions looked at.
+    pub sessions: u64,
+    /// Bytes of frames.
+    pub bytes: u64,
+    /// Damage to what was acked.
+    pub damage: Vec<Damage>,
+    /// What is unusual and no damage: torn tails, imports that were not finished.
+    pub notes: Vec<Damage>,
+}
+
+impl CheckReport {
+    /// Whether nothing is damaged.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.damage.is_empty()
+    }
+}
+
+struct Check<'s> {
+    store: &'s Store,
+    options: CheckOptions,
+    report: CheckReport,
+    /// The index as the frames themselves give it.
+    truth: Index,
+}
+
+impl Store {
+    /// Checks the store. `progress` is told bytes done and bytes in all; when it gives `false` the check ends early with
+    /// kind `Io`.
+    ///
+    /// # Errors
+    /// `Io` when a file cannot be read, `Unsupported` when a newer version wrote, `ForkedHandle`. Damage is no error.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// let report = store.check(&everlog::CheckOptions::default(), &mut |_, _| true)?;
+    /// assert!(report.is_clean());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check(
+        &self,
+        options: &CheckOptions,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<CheckReport> {
+        self.inner.guard()?;
+        if let Some((k, n)) = options.part
+            && (k == 0 || k > n)
+        {
+            return Err(Error::invalid("part", format_args!("{k}/{n} is not between 1/{n} and {n}/{n}")));
+        }
+        self.sync_own()?;
+        self.inner.refresh()?;
+        let mut check = Check {
+            store: self,
+            options: *options,
+            report: CheckReport::default(),
+            truth: Index::default(),
+        };
+        check.findings();
+        check.lanes(progress)?;
+        check.sessions()?;
+        Ok(check.report)
+    }
+
+    fn sync_own(&self) -> Result<()> {
+        match self.inner.own_lane() {
+            Some(lane) => lane.flush_to(lane.staged_pos()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Check<'_> {
+    fn in_part(&self, number: u64) -> bool {
+        self.options.part.is_none_or(|(k, n)| number % u64::from(n) == u64::from(k) - 1)
+    }
+
+    /// Damage that opening the lanes met: chains, headers.
+    fn findings(&mut self) {
+        let lanes = self.store.inner.lanes.read();
+        for f in lanes.findings() {
+            if matches!(f.kind, "segment-missing" | "segment-header" | "segment-short") {
+                self.report.damage.push(Damage {
+                    path: f.path.clone(),
+                    offset: f.offset,
+                    kind: f.kind,
+                    message: f.message.clone(),
+                    sessions: Vec::new(),
+                    seqs: Vec::new(),
+                });
+            }
+        }
+    }
+
+    fn lanes(&mut self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<()> {
+        let mut work: Vec<(LaneNo, Arc<Segment>, Option<u64>, u64)> = Vec::new();
+        {
+            let lanes = self.store.inner.lanes.read();
+            for (no, view) in &lanes.views {
+                let mark = view.slot.as_ref().map_or((0, 0), |s| (s.segment, s.durable_end));
+                for (n, segment) in &view.segments {
+                    let durable = if mark.0 == *n { mark.1 } else { 0 };
+                    work.push((*no, segment.clone(), view.known_end(*n), durable));
+                }
+            }
+        }
+        let all: u64 = work.iter().map(|(_, s, end, _)| end.unwrap_or(s.header.capacity)).sum();
+        let mut done = 0;
+        for (i, (lane, segment, end, durable)) in work.into_iter().enumerate() {
+            let size = end.unwrap_or(segment.header.capacity);
+            if self.in_part(i as u64) {
+                self.segment(lane, &segment, end, durable)?;
+            }
+            done += size;
+            if !progress(done, all) {
+                return Err(Error::new(crate::ErrorKind::Io, "the check was stopped"));
+            }
+        }
+        Ok(())
+    }
+
+    fn segment(&mut self, lane: LaneNo, segment: &Arc<Segment>, end: Option<u64>, durable: u64) -> Result<()> {
+        self.report.segments += 1;
+        let limit = end.unwrap_or_else(|| segment.frames_limit());
+        let mut scan = Scan::new(segment, HEADER_LEN, limit);
+        let mut gsn = segment.header.base_gsn;
+        let mut gap: Option<u64> = None;
+        let mut watermark = end.unwrap_or(durable);
+        loop {
+            let (offset, zero) = match scan.step()? {
+                Step::End { .. } => break,
+                Step::Frame { offset, header, payload } => {
+                    if let Some(start) = gap.take() {
+                        self.lost(segment, start, offset - start, (gsn, header.gsn));
+                    } else if header.gsn != gsn {
+                        self.lost(segment, offset, 0, (gsn, header.gsn));
+                    }
+                    gsn = header.gsn + u64::from(header.count);
+                    if matches!(header.kind, kind::SYNCMARK | kind::CLOSE) {
+                        watermark = watermark.max(header.seq);
+                    }
+                    self.frame(lane, segment, offset, &header, payload);
+                    continue;
+                }
+                Step::Zero { offset } => (offset, true),
+                Step::Bad { fault: crate::format::Fault::Newer, offset } => {
+                    let e = crate::segment::file::FrameError::Bad(crate::format::Fault::Newer, None);
+                    return Err(segment.explain(offset, e));
+                }
+                Step::Bad { offset, .. } => (offset, false),
+            };
+            if scan.resync(gsn)?.is_some() {
+                gap = Some(offset);
+                continue;
+            }
+            self.tail(segment, offset, zero && end.is_none(), watermark.min(limit), gsn);
+            break;
+        }
+        Ok(())
+    }
+
+    /// Bytes that do not verify and behind which nothing does.
+    fn tail(&mut self, segment: &Segment, offset: u64, zero: bool, watermark: u64, gsn: u64) {
+        if offset < watermark {
+            self.lost(segment, offset, watermark - offset, (gsn, gsn));
+        } else if !zero {
+            self.report.notes.push(Damage {
+                path: segment.path.clone(),
+                offset,
+                kind: "torn-tail",
+                message: "bytes behind the last frame are no frame: a torn tail, or a write in flight".into(),
+                sessions: Vec::new(),
+                seqs: Vec::new(),
+            });
+        }
+    }
+
+    fn lost(&mut self, segment: &Segment, offset: u64, len: u64, gsns: (u64, u64)) {
+        let message = match (len, gsns.1.saturating_sub(gsns.0)) {
+            (0, n) => format!("{n} events of the lane are missing here"),
+            (len, 0) => format!("{len} bytes are no valid frames"),
+            (len, n) => format!("{len} bytes are no valid frames, they held {n} events"),
+        };
+        self.report.damage.push(Damage {
+            path: segment.path.clone(),
+            offset,
+            kind: if len == 0 { "events-missing" } else { "frame" },
+            message,
+            sessions: Vec::new(),
+            seqs: Vec::new(),
+        });
+    }
+
+    fn frame(&mut self, lane: LaneNo, segment: &Segment, offset: u64, h: &FrameHeader, payload: &[u8]) {
+        self.report.frames += 1;
+        self.report.events += u64::from(h.count);
+        self.report.bytes += h.frame_len();
+        let place = Place { lane, segment: segment.no(), offset };
+        if h.kind == kind::INDEX {
+            self.compare_index(segment, offset, payload, place);
+        }
+        if let Err(fault) = self.truth.on_frame(place, h, payload) {
+            let id = self.store.inner.lanes.read().index.table.get(SessionNo(h.session)).map(|r| r.id.clone());
+            self.report.damage.push(Damage {
+                path: segment.path.clone(),
+                offset,
+                kind: "payload",
+                message: format!("the frame verifies, its payload breaks a rule ({})", fault.clause()),
+                sessions: id.into_iter().collect(),
+                seqs: vec![(h.seq, h.seq + u64::from(h.count).saturating_sub(1))],
+            });
+        }
+    }
+
+    /// Compares an INDEX frame with the frames that it lists.
+    fn compare_index(&mut self, segment: &Segment, offset: u64, payload: &[u8], place: Place) {
+        let Some(block) = self.truth.blocks.get(&(place.lane, place.segment)) else { return };
+        let Ok(index) = IndexFrame::open(payload, offset) else { return };
+        if block.from != index.from && !block.is_empty() {
+            return;
+        }
+        let same = block.encode(index.next_session);
+        let listed: Vec<Option<Run>> = (0..index.runs).map(|i| index.run(index.row(i)).ok()).collect();
+        let Ok(real) = IndexFrame::open(&same, offset) else { return };
+        let truth: Vec<Option<Run>> = (0..real.runs).map(|i| real.run(real.row(i)).ok()).collect();
+        if listed != truth {
+            self.report.damage.push(Damage {
+                path: segment.path.clone(),
+                offset,
+                kind: "index",
+                message: "the index does not list the frames before it; events are not affected".into(),
+                sessions: Vec::new(),
+                seqs: Vec::new(),
+            });
+        }
+    }
+
+    fn sessions(&mut self) -> Result<()> {
+        let records: BTreeMap<SessionNo, Record> = {
+            let lanes = self.store.inner.lanes.read();
+            lanes.index.table.iter().map(|r| (r.no, r.clone())).collect()
+        };
+        for (no, record) in &records {
+            if !self.in_part(no.counter()) {
+                continue;
+            }
+            if record.pending {
+                let message = "an import that was not finished; it is invisible and its room is freed by vacuum";
+                self.note(record, "unpublished", message.to_owned());
+                continue;
+            }
+            self.report.sessions += 1;
+            self.session(record)?;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, record: &Record, kind: &'static str, message: String) {
+        let found = self.about(record, kind, message, Vec::new());
+        self.report.notes.push(found);
+    }
+
+    fn about(&self, r: &Record, kind: &'static str, message: String, seqs: Vec<(Seq, Seq)>) -> Damage {
+        let lanes = self.store.inner.lanes.read();
+        let path = lanes.segment(r.created.lane, r.created.segment).map(|s| s.path.clone());
+        Damage {
+            path: path.unwrap_or_else(|| self.store.inner.path.clone()),
+            offset: r.created.offset,
+            kind,
+            message,
+            sessions: vec![r.id.clone()],
+            seqs,
+        }
+    }
+
+    fn session(&mut self, record: &Record) -> Result<()> {
+        for conflict in &record.conflicts {
+            let message = format!("two writers' events claim seqs {} to {}", conflict.0, conflict.1);
+            let found = self.about(record, "diverged", message, vec![*conflict]);
+            self.report.damage.push(found);
+        }
+        let mut due = 0;
+        let mut gaps = Vec::new();
+        for e in &record.extents {
+            if e.first_seq > due {
+                gaps.push((due, e.first_seq - 1));
+            }
+            due = due.max(e.end_seq());
+        }
+        let handed = record.hand_overs.iter().map(|h| h.first_seq).max().unwrap_or(0);
+        if handed > due {
+            gaps.push((due, handed - 1));
+        }
+        if !gaps.is_empty() {
+            let found = self.about(record, "events-missing", "events of the session are missing".into(), gaps);
+            self.report.damage.push(found);
+        }
+        if let Err(e) = self.store.inner.header_at(record.created, record.no) {
+            let found = self.about(record, "payload", format!("the header cannot be read: {e}"), Vec::new());
+            self.report.damage.push(found);
+        }
+        self.events(record)
+    }
+
+    /// Reads every event of a session, and judges it unless the check is quick.
+    fn events(&mut self, record: &Record) -> Result<()> {
+        let session = Session::new(self.store.inner.clone(), record.no, record.id.clone());
+        let mut surface = Surface::new();
+        let mut payload = Vec::new();
+        let mut at = 0;
+        let mut broken: Vec<(Seq, Seq)> = Vec::new();
+        let mut rule = None;
+        while at < record.next_seq {
+            let Ok((h, frame)) = session.frame_of(at, &mut payload) else {
+                let upto = self.store.inner.locate(record.no, at);
+                let upto = upto.map_or(at, |l| l.frame.first_seq + u64::from(l.frame.count) - 1);
+                broken.push((at, upto.max(at)));
+                at = upto.max(at) + 1;
+                continue;
+            };
+            if !self.options.quick
+                && rule.is_none()
+                && broken.is_empty()
+                && let Err(what) = judge_frame(&session, &h, &payload, &mut surface)
+            {
+                rule = Some(what);
+            }
+            at = frame.first_seq + u64::from(frame.count);
+        }
+        if !broken.is_empty() {
+            let found = self.about(record, "frame", "events of the session cannot be read".into(), broken);
+            self.report.damage.push(found);
+        }
+        if let Some((seq, what)) = rule {
+            let found = self.about(record, "rule", format!("event {seq}: {what}"), vec![(seq, seq)]);
+            self.report.damage.push(found);
+        }
+        Ok(())
+    }
+}
+
+/// Judges the events of a frame by the rules of an import, without the shapes that an option lets in raw.
+fn judge_frame(
+    session: &Session,
+    h: &FrameHeader,
+    payload: &[u8],
+    surface: &mut Surface,
+) -> std::result::Result<(), (Seq, String)> {
+    let at = |fault: crate::format::Fault| (h.seq, fault.clause().to_owned());
+    let mut events = FrameEvents::open(payload, h.count, h.flags & flag::RESTARTS != 0, h.seq).map_err(at)?;
+    let rules = Rules {
+        shapes: false,
+        legacy: true,
+        data_bytes_max: usize::MAX,
+        depth_max: 1_000_000,
+        ..Rules::default()
+    };
+    while let Some(event) = events.next_event() {
+        let e = event.map_err(at)?;
+        let stored = |seq: Seq| {
+            session.with(seq, &mut |old| (old.event_type == b"tool/result").then(|| old.data.to_vec()))
+        };
+        let plan = judge(&Candidate::of_ref(&e), &rules, surface, stored).map_err(|r| (e.seq, r.to_string()))?;
+        if let Some(plan) = plan {
+            surface.apply(&plan);
+        }
+    }
+    Ok(())
+}
+
+/// The id in a create frame, for messages about frames whose session the index does not know.
+pub(crate) fn id_in(kind: u8, payload: &[u8]) -> Option<SessionId> {
+    match Control::decode(kind, payload).ok()?.body {
+        Body::Create { id, .. } | Body::Fork { id, .. } => SessionId::from_wtf8(&id).ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,326 @@
+//! Taking in a log of dsh: a session that is invisible until its last event is durable.
+//!
+//! # Invariants
+//! Im1. An input goes in whole or not at all: PUBLISH follows the last event, and is durable when the import returns.
+//! Im2. Memory is bounded: one line, and one batch of events.
+//! Im3. The same input again changes nothing; another one under the same id is refused.
+
+use std::borrow::Cow;
+use std::io::Read;
+
+use crate::accept::TOOL_RESULT;
+use crate::dsh::{self, ImportHeader, ImportSink};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::NewEvent;
+use crate::format::control::{Body, Control};
+use crate::session::{NewSession, Session, SessionWriter};
+use crate::store::Store;
+use crate::types::{Seq, SessionId};
+use crate::limits;
+
+/// Events and bytes of one frame of an import.
+const BATCH_EVENTS: usize = 256;
+const BATCH_BYTES: usize = 96 << 10;
+
+/// How an input is read and named.
+#[derive(Clone, Debug)]
+pub struct ImportOptions {
+    /// Name of the file without its endings: takes the place of an id that is a placeholder.
+    pub name: String,
+    /// Put before the session's id.
+    pub id_prefix: Option<String>,
+    /// Longest line, in bytes.
+    pub line_bytes_max: usize,
+    /// Most bytes that a compressed input may unpack to.
+    pub decoded_bytes_max: u64,
+    /// Reads and judges everything, stores nothing.
+    pub dry_run: bool,
+}
+
+impl Default for ImportOptions {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            id_prefix: None,
+            line_bytes_max: limits::LINE_BYTES_MAX,
+            decoded_bytes_max: 64 << 30,
+            dry_run: false,
+        }
+    }
+}
+
+/// Something about an input that the user should know.
+#[non_exhaustive]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ImportWarning {
+    /// Line where it was met first, from 1.
+    pub line: Option<u64>,
+    /// Offset in the input, for a torn tail.
+    pub offset: Option<u64>,
+    /// What it is.
+    pub message: String,
+}
+
+/// What an import did.
+#[non_exhaustive]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ImportReport {
+    /// The session.
+    pub session: SessionId,
+    /// Events that it holds now.
+    pub stored: u64,
+    /// Events that this import added.
+    pub added: u64,
+    /// Bytes at the end of the input that held no whole event.
+    pub torn_bytes: u64,
+    /// What the user should know.
+    pub warnings: Vec<ImportWarning>,
+}
+
+impl Store {
+    /// Imports one log of dsh, plain or compressed, whole or not at all. `progress` is told how many bytes of the
+    /// input were read; when it gives `false` the import ends with kind `Io` and nothing is stored.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Unsupported`, `Invalid`, `Limit` with line, offset, seq and field; `Exists` when a session of that id
+    /// holds something else; `Locked` when it is being imported by another; `Io`, `StorageFull`, `ReadOnly`.
+    ///
+    /// # Durability
+    /// The session survives the machine when this returns. After an error, or a crash before, there is none.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// use everlog::ImportOptions;
+    /// let log = b"{\"type\":\"session\",\"version\":0,\"id\":\"a\",\"createdAt\":1,\"delegationDepth\":0}\n";
+    /// let report = store.import_dsh(&log[..], &ImportOptions::default(), &mut |_| true)?;
+    /// assert_eq!((report.session.as_str(), report.stored), (Some("a"), 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn import_dsh(
+        &self,
+        input: impl Read,
+        options: &ImportOptions,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<ImportReport> {
+        self.inner.guard_write()?;
+        let reading = dsh::ImportOptions {
+            name: SessionId::new(&options.name).ok(),
+            line_bytes_max: options.line_bytes_max,
+            event_bytes_max: self.inner.options.event_bytes_max,
+            depth_max: self.inner.options.json_depth_max,
+            decoded_bytes_max: options.decoded_bytes_max,
+            ..dsh::ImportOptions::default()
+        };
+        let mut sink = Sink::new(self, options);
+        let counted = Counted { input, read: 0, progress };
+        let outcome = dsh::read_log(counted, &reading, &mut sink)?;
+        let (session, added) = sink.finish(outcome.events)?;
+        let warnings = outcome.warnings.iter().map(|w| ImportWarning {
+            line: Some(w.line),
+            offset: w.torn.map(|t| t.offset),
+            message: w.to_string(),
+        });
+        Ok(ImportReport {
+            session,
+            stored: outcome.events,
+            added,
+            torn_bytes: outcome.torn_bytes,
+            warnings: warnings.collect(),
+        })
+    }
+}
+
+/// Tells how far the reading is.
+struct Counted<'p, R> {
+    input: R,
+    read: u64,
+    progress: &'p mut dyn FnMut(u64) -> bool,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.input.read(buf)?;
+        self.read += n as u64;
+        if !(self.progress)(self.read) {
+            return Err(std::io::Error::other("the import was stopped"));
+        }
+        Ok(n)
+    }
+}
+
+/// Where the events go.
+enum Target {
+    Nowhere,
+    New(Box<SessionWriter>),
+    /// A session of that id is there: every event must equal the one stored.
+    Same(Session),
+}
+
+struct Sink<'s> {
+    store: &'s Store,
+    options: &'s ImportOptions,
+    id: Option<SessionId>,
+    target: Target,
+    batch: Vec<NewEvent<'static>>,
+    batch_bytes: usize,
+    /// Data of tool results, for a dry run only.
+    results: std::collections::HashMap<Seq, Vec<u8>>,
+}
+
+impl<'s> Sink<'s> {
+    fn new(store: &'s Store, options: &'s ImportOptions) -> Self {
+        Self {
+            store,
+            options,
+            id: None,
+            target: Target::Nowhere,
+            batch: Vec::new(),
+            batch_bytes: 0,
+            results: std::collections::HashMap::new(),
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let batch = std::mem::take(&mut self.batch);
+        self.batch_bytes = 0;
+        match &mut self.target {
+            Target::New(writer) if !batch.is_empty() => writer.append_imported(&batch)?,
+            _ => {}
+        }
+        self.batch = batch;
+        self.batch.clear();
+        Ok(())
+    }
+
+    fn exists(&self, seq: Option<Seq>) -> Error {
+        let mut e = Error::new(
+            ErrorKind::Exists,
+            "a session of that id holds something else; choose another id with --id-prefix",
+        );
+        if let Some(id) = &self.id {
+            e = e.with_session(id);
+        }
+        match seq {
+            Some(seq) => e.with_seq(seq),
+            None => e,
+        }
+    }
+
+    /// Ends the import: publishes what is new. Returns the session and how many events were added.
+    fn finish(mut self, events: u64) -> Result<(SessionId, u64)> {
+        self.flush()?;
+        let id = self.id.clone().ok_or_else(|| Error::corrupt("the input has no session header"))?;
+        let target = std::mem::replace(&mut self.target, Target::Nowhere);
+        match target {
+            Target::Nowhere => Ok((id, events)),
+            Target::Same(session) if session.next_seq() == events => Ok((id, 0)),
+            Target::Same(_) => Err(self.exists(Some(events))),
+            Target::New(mut writer) => {
+                // The events first: a PUBLISH on the disk without them would show a session that is cut short.
+                writer.lane().sync_to(writer.lane().staged_pos())?;
+                let control = Control {
+                    session_epoch: 0,
+                    flags: 0,
+                    time_ms: self.store.inner.vfs.now_ms(),
+                    body: Body::Publish,
+                };
+                let pos = writer.control(&control)?;
+                writer.lane().sync_to(pos)?;
+                writer.close()?;
+                Ok((id, events))
+            }
+        }
+    }
+}
+
+impl ImportSink for Sink<'_> {
+    fn header(&mut self, header: &ImportHeader) -> Result<()> {
+        let (id, text) = match &self.options.id_prefix {
+            None => (header.view.id.clone(), Cow::Borrowed(&header.text[..])),
+            Some(prefix) => {
+                let joined = [prefix.as_bytes(), header.view.id.as_bytes()].concat();
+                let id = SessionId::from_wtf8(&joined)?;
+                let text = dsh::with_id(&header.text, &id)?;
+                (id, Cow::Owned(text))
+            }
+        };
+        self.id = Some(id.clone());
+        if self.options.dry_run {
+            return Ok(());
+        }
+        let mut new = NewSession::from_view(&header.view, &text)?;
+        new.rename(id.clone());
+        match self.store.make_session(&new, true) {
+            Ok(writer) => self.target = Target::New(Box::new(writer)),
+            Err(e) if e.kind() == ErrorKind::Exists => {
+                let session = self.store.session(&id)?;
+                if session.header()? != *text {
+                    return Err(self.exists(None));
+                }
+                self.target = Target::Same(session);
+            }
+            Err(e) => return Err(e),
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: NewEvent<'_>, seq: Seq, _line: u64) -> Result<()> {
+        match &mut self.target {
+            Target::Nowhere => {
+                if event.event_type == TOOL_RESULT {
+                    self.results.insert(seq, event.data.into_owned());
+                }
+                Ok(())
+            }
+            Target::Same(session) => {
+                if seq < session.next_seq() && session.with(seq, &mut |stored| same(stored, &event))? {
+                    return Ok(());
+                }
+                Err(self.exists(Some(seq)))
+            }
+            Target::New(_) => {
+                self.batch_bytes += event.data.len() + 64;
+                self.batch.push(into_owned(event));
+                if self.batch.len() >= BATCH_EVENTS || self.batch_bytes >= BATCH_BYTES {
+                    self.flush()?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn tool_result_data(&mut self, seq: Seq) -> Result<Option<Vec<u8>>> {
+        self.flush()?;
+        let result = |e: crate::Event| (*e.event_type == *TOOL_RESULT).then(|| e.data.into_vec());
+        match &self.target {
+            Target::Nowhere => Ok(self.results.get(&seq).cloned()),
+            Target::Same(session) => session.read(seq).map(result),
+            Target::New(writer) => {
+                writer.lane().flush_to(writer.lane().staged_pos())?;
+                writer.read(seq).map(result)
+            }
+        }
+    }
+}
+
+fn same(stored: &crate::EventRef<'_>, event: &NewEvent<'_>) -> bool {
+    stored.event_type == &event.event_type[..]
+        && stored.data == &event.data[..]
+        && Some(stored.time_ms) == event.time_ms
+        && stored.surface_op == event.surface_op
+        && stored.sources.as_deref() == event.sources.as_deref()
+        && stored.ignorable == event.ignorable
+}
+
+fn into_owned(event: NewEvent<'_>) -> NewEvent<'static> {
+    NewEvent {
+        event_type: Cow::Owned(event.event_type.into_owned()),
+        data: Cow::Owned(event.data.into_owned()),
+        sources: event.sources.map(|s| Cow::Owned(s.into_owned())),
+        time_ms: event.time_ms,
+        surface_op: event.surface_op,
+        ignorable: event.ignorable,
+        surface_first: event.surface_first,
+    }
+}

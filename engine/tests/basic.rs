@@ -1,0 +1,77 @@
+//! The store end to end on a simulated machine: create, append, read, reopen.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use everlog::{CheckOptions, Level, NewEvent, NewSession, SessionId, Store, StoreOptions};
+use everlog_testkit::sim::SimMachine;
+
+fn id(s: &str) -> SessionId {
+    SessionId::new(s).unwrap()
+}
+
+fn note(n: usize) -> Vec<u8> {
+    format!("{{\"n\":{n},\"pad\":\"{}\"}}", "x".repeat(n % 700)).into_bytes()
+}
+
+#[test]
+fn events_come_back_through_reopen() {
+    let machine = SimMachine::new(1);
+    let path = Path::new("/data/store");
+    let a = Arc::new(machine.process("a"));
+    let store = Store::create_on(a.clone(), path, StoreOptions::default()).unwrap();
+    let mut w = store.create_session(&NewSession::new("s").unwrap()).unwrap();
+    let mut n = 0;
+    for round in 0..60 {
+        let data: Vec<Vec<u8>> = (0..100).map(|i| note(n + i)).collect();
+        let events: Vec<NewEvent<'_>> = data.iter().map(|d| NewEvent::new("note", d)).collect();
+        let level = [Level::Buffered, Level::Os, Level::Sync][round % 3];
+        let r = w.append_batch(&events, level).unwrap();
+        assert_eq!((r.first_seq(), r.last_seq()), (n as u64, n as u64 + 99));
+        n += 100;
+    }
+    assert_eq!(w.read(17).unwrap().data[..], note(17)[..]);
+    w.close().unwrap();
+    store.close().unwrap();
+    let b = Arc::new(machine.process("b"));
+    let store = Store::open_on(b, path, StoreOptions::default()).unwrap();
+    let s = store.session(&id("s")).unwrap();
+    assert_eq!(s.next_seq(), n as u64);
+    for (i, e) in s.iter().enumerate() {
+        let e = e.unwrap();
+        assert_eq!((e.seq, &e.data[..]), (i as u64, &note(i)[..]));
+    }
+    let back: Vec<u64> = s.iter().rev().map(|e| e.unwrap().seq).collect();
+    assert_eq!(back, (0..n as u64).rev().collect::<Vec<_>>());
+    let mut w = store.writer(&id("s")).unwrap();
+    assert_eq!(w.append(&NewEvent::new("note", b"1")).unwrap().first_seq(), n as u64);
+    let report = store.check(&CheckOptions::default(), &mut |_, _| true).unwrap();
+    assert!(report.is_clean(), "{:?}", report.damage);
+    assert_eq!(report.events, n as u64 + 1);
+}
+
+#[test]
+fn a_killed_writer_is_taken_over_with_its_os_events() {
+    let machine = SimMachine::new(2);
+    let path = Path::new("/data/store");
+    let a = Arc::new(machine.process("a"));
+    let store = Store::create_on(a.clone(), path, StoreOptions::default()).unwrap();
+    let mut w = store.create_session(&NewSession::new("s").unwrap()).unwrap();
+    for n in 0..50 {
+        let _receipt = w.append_batch(&[NewEvent::new("note", &note(n))], Level::Os).unwrap();
+    }
+    let b = Arc::new(machine.process("b"));
+    let other = Store::open_on(b.clone(), path, StoreOptions::default().with_lock_wait_ms(5)).unwrap();
+    let err = other.writer(&id("s")).unwrap_err();
+    assert_eq!(err.kind(), everlog::ErrorKind::Locked);
+    machine.kill(&a);
+    let mut w2 = other.writer(&id("s")).unwrap();
+    assert_eq!(w2.next_seq(), 50);
+    let _receipt = w2.append(&NewEvent::new("note", &note(50))).unwrap();
+    for n in 0..=50 {
+        assert_eq!(w2.read(n as u64).unwrap().data[..], note(n)[..]);
+    }
+    let report = other.check(&CheckOptions::default(), &mut |_, _| true).unwrap();
+    assert!(report.is_clean(), "{:?}", report.damage);
+}
