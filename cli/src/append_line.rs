@@ -107,5 +107,5 @@ fn broken(error: &io::Error) -> Failure {
 
 /// One line as an event.
 pub(crate) fn parse_event_line(line: &Line) -> Result<NewEvent<'static>, Failure> {
-    everlog::json_event_line(&line.bytes).map_err(|e| Failure::from(e).with_line(line.number))
+    everlog::dsh::json_event_line(&line.bytes).map_err(|e| Failure::from(e).with_line(line.number))
 }

@@ -3,6 +3,7 @@
 //! # Invariants
 //! D1. What is whole is printed, in order; every seq that is not is named on standard error, with exit code 12.
 
+use everlog::dsh::write_event;
 use everlog::{Error, ErrorKind, Session};
 
 use crate::args::{Cat, Globals};
@@ -73,7 +74,7 @@ impl Printer<'_> {
         let (out, line) = (&mut self.out, &mut self.line);
         let read = self.session.for_each(first, last, &mut |event| {
             line.clear();
-            everlog::write_event_line(line, &event);
+            write_event(line, event)?;
             if let Err(failure) = signal::check().and_then(|()| out.put(line)) {
                 stop = Some(failure);
                 return Err(Error::from_io("standard output", &std::io::Error::other("stopped")));
@@ -96,7 +97,7 @@ impl Printer<'_> {
             match self.session.read(seq) {
                 Ok(event) => {
                     self.line.clear();
-                    everlog::write_event_line(&mut self.line, &event.as_ref());
+                    write_event(&mut self.line, &event.as_ref())?;
                     self.out.put(&self.line)?;
                     return Ok(seq + 1);
                 }

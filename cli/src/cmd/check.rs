@@ -16,9 +16,13 @@ pub(crate) fn run(globals: &Globals, args: &Check) -> Result<(), Failure> {
     let (store, _) = find::open_read(globals)?;
     let options = CheckOptions { quick: args.quick, part: args.part };
     let mut progress = Progress::new("checking", globals.quiet);
-    let report = store.check(&options, &mut |done, all| progress.show(done, all))?;
+    let report = store.check(&options, &mut |done, all| {
+        progress.show(done, all);
+        signal::check().is_ok()
+    });
     drop(progress);
     signal::check()?;
+    let report = report?;
     let mut out = Out::new();
     match args.output {
         Some(Shape::Json | Shape::Jsonl) => out.line(object(&report))?,

@@ -68,7 +68,7 @@ fn print(
                     text::count(s.events),
                     text::size(s.bytes),
                     time::relative(s.updated_ms, now),
-                    s.cwd.as_ref().map(|c| text::line(c.as_bytes())).unwrap_or_default(),
+                    s.cwd.as_ref().map(|c| text::line(c)).unwrap_or_default(),
                 ]);
             }
             let style = text::Style::for_stdout(globals.color);
@@ -93,6 +93,6 @@ fn object(s: &SessionInfo) -> Vec<u8> {
 /// Session, events, bytes, update time and working folder.
 fn tabbed(s: &SessionInfo) -> String {
     let updated = time::rfc3339(s.updated_ms).unwrap_or_else(|| s.updated_ms.to_string());
-    let cwd = s.cwd.as_ref().map(|c| text::line(c.as_bytes())).unwrap_or_default();
+    let cwd = s.cwd.as_ref().map(|c| text::line(c)).unwrap_or_default();
     format!("{}\t{}\t{}\t{updated}\t{cwd}", text::line(s.id.as_bytes()), s.events, s.bytes)
 }
