@@ -110,7 +110,10 @@ impl Store {
         if let Some((k, n)) = options.part
             && (k == 0 || k > n)
         {
-            return Err(Error::invalid("part", format_args!("{k}/{n} is not between 1/{n} and {n}/{n}")));
+            return Err(Error::invalid(
+                "part",
+                format_args!("{k}/{n} is not between 1/{n} and {n}/{n}"),
+            ));
         }
         self.sync_own()?;
         self.inner.refresh()?;
@@ -183,7 +186,13 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn segment(&mut self, lane: LaneNo, segment: &Arc<Segment>, end: Option<u64>, durable: u64) -> Result<()> {
+    fn segment(
+        &mut self,
+        lane: LaneNo,
+        segment: &Arc<Segment>,
+        end: Option<u64>,
+        durable: u64,
+    ) -> Result<()> {
         self.report.segments += 1;
         let limit = end.unwrap_or_else(|| segment.frames_limit());
         let mut scan = Scan::new(segment, HEADER_LEN, limit);
@@ -208,7 +217,8 @@ impl Check<'_> {
                 }
                 Step::Zero { offset } => (offset, true),
                 Step::Bad { fault: crate::format::Fault::Newer, offset } => {
-                    let e = crate::segment::file::FrameError::Bad(crate::format::Fault::Newer, None);
+                    let e =
+                        crate::segment::file::FrameError::Bad(crate::format::Fault::Newer, None);
                     return Err(segment.explain(offset, e));
                 }
                 Step::Bad { offset, .. } => (offset, false),
@@ -232,7 +242,9 @@ impl Check<'_> {
                 path: segment.path.clone(),
                 offset,
                 kind: "torn-tail",
-                message: "bytes behind the last frame are no frame: a torn tail, or a write in flight".into(),
+                message:
+                    "bytes behind the last frame are no frame: a torn tail, or a write in flight"
+                        .into(),
                 sessions: Vec::new(),
                 seqs: Vec::new(),
             });
@@ -255,7 +267,14 @@ impl Check<'_> {
         });
     }
 
-    fn frame(&mut self, lane: LaneNo, segment: &Segment, offset: u64, h: &FrameHeader, payload: &[u8]) {
+    fn frame(
+        &mut self,
+        lane: LaneNo,
+        segment: &Segment,
+        offset: u64,
+        h: &FrameHeader,
+        payload: &[u8],
+    ) {
         self.report.frames += 1;
         self.report.events += u64::from(h.count);
         self.report.bytes += h.frame_len();
@@ -264,12 +283,23 @@ impl Check<'_> {
             self.compare_index(segment, offset, payload, place);
         }
         if let Err(fault) = self.truth.on_frame(place, h, payload) {
-            let id = self.store.inner.lanes.read().index.table.get(SessionNo(h.session)).map(|r| r.id.clone());
+            let id = self
+                .store
+                .inner
+                .lanes
+                .read()
+                .index
+                .table
+                .get(SessionNo(h.session))
+                .map(|r| r.id.clone());
             self.report.damage.push(Damage {
                 path: segment.path.clone(),
                 offset,
                 kind: "payload",
-                message: format!("the frame verifies, its payload breaks a rule ({})", fault.clause()),
+                message: format!(
+                    "the frame verifies, its payload breaks a rule ({})",
+                    fault.clause()
+                ),
                 sessions: id.into_iter().collect(),
                 seqs: vec![(h.seq, h.seq + u64::from(h.count).saturating_sub(1))],
             });
@@ -284,7 +314,8 @@ impl Check<'_> {
             return;
         }
         let same = block.encode(index.next_session);
-        let listed: Vec<Option<Run>> = (0..index.runs).map(|i| index.run(index.row(i)).ok()).collect();
+        let listed: Vec<Option<Run>> =
+            (0..index.runs).map(|i| index.run(index.row(i)).ok()).collect();
         let Ok(real) = IndexFrame::open(&same, offset) else { return };
         let truth: Vec<Option<Run>> = (0..real.runs).map(|i| real.run(real.row(i)).ok()).collect();
         if listed != truth {
@@ -292,7 +323,8 @@ impl Check<'_> {
                 path: segment.path.clone(),
                 offset,
                 kind: "index",
-                message: "the index does not list the frames before it; events are not affected".into(),
+                message: "the index does not list the frames before it; events are not affected"
+                    .into(),
                 sessions: Vec::new(),
                 seqs: Vec::new(),
             });
@@ -324,7 +356,13 @@ impl Check<'_> {
         self.report.notes.push(found);
     }
 
-    fn about(&self, r: &Record, kind: &'static str, message: String, seqs: Vec<(Seq, Seq)>) -> Damage {
+    fn about(
+        &self,
+        r: &Record,
+        kind: &'static str,
+        message: String,
+        seqs: Vec<(Seq, Seq)>,
+    ) -> Damage {
         let lanes = self.store.inner.lanes.read();
         let path = lanes.segment(r.created.lane, r.created.segment).map(|s| s.path.clone());
         Damage {
@@ -339,7 +377,8 @@ impl Check<'_> {
 
     fn session(&mut self, record: &Record) -> Result<()> {
         for conflict in &record.conflicts {
-            let message = format!("two writers' events claim seqs {} to {}", conflict.0, conflict.1);
+            let message =
+                format!("two writers' events claim seqs {} to {}", conflict.0, conflict.1);
             let found = self.about(record, "diverged", message, vec![*conflict]);
             self.report.damage.push(found);
         }
@@ -356,11 +395,21 @@ impl Check<'_> {
             gaps.push((due, handed - 1));
         }
         if !gaps.is_empty() {
-            let found = self.about(record, "events-missing", "events of the session are missing".into(), gaps);
+            let found = self.about(
+                record,
+                "events-missing",
+                "events of the session are missing".into(),
+                gaps,
+            );
             self.report.damage.push(found);
         }
         if let Err(e) = self.store.inner.header_at(record.created, record.no) {
-            let found = self.about(record, "payload", format!("the header cannot be read: {e}"), Vec::new());
+            let found = self.about(
+                record,
+                "payload",
+                format!("the header cannot be read: {e}"),
+                Vec::new(),
+            );
             self.report.damage.push(found);
         }
         self.events(record)
@@ -392,11 +441,13 @@ impl Check<'_> {
             at = frame.first_seq + u64::from(frame.count);
         }
         if !broken.is_empty() {
-            let found = self.about(record, "frame", "events of the session cannot be read".into(), broken);
+            let found =
+                self.about(record, "frame", "events of the session cannot be read".into(), broken);
             self.report.damage.push(found);
         }
         if let Some((seq, what)) = rule {
-            let found = self.about(record, "rule", format!("event {seq}: {what}"), vec![(seq, seq)]);
+            let found =
+                self.about(record, "rule", format!("event {seq}: {what}"), vec![(seq, seq)]);
             self.report.damage.push(found);
         }
         Ok(())
@@ -411,7 +462,8 @@ fn judge_frame(
     surface: &mut Surface,
 ) -> std::result::Result<(), (Seq, String)> {
     let at = |fault: crate::format::Fault| (h.seq, fault.clause().to_owned());
-    let mut events = FrameEvents::open(payload, h.count, h.flags & flag::RESTARTS != 0, h.seq).map_err(at)?;
+    let mut events =
+        FrameEvents::open(payload, h.count, h.flags & flag::RESTARTS != 0, h.seq).map_err(at)?;
     let rules = Rules {
         shapes: false,
         legacy: true,
@@ -422,9 +474,11 @@ fn judge_frame(
     while let Some(event) = events.next_event() {
         let e = event.map_err(at)?;
         let stored = |seq: Seq| {
-            session.with(seq, &mut |old| (old.event_type == b"tool/result").then(|| old.data.to_vec()))
+            session
+                .with(seq, &mut |old| (old.event_type == b"tool/result").then(|| old.data.to_vec()))
         };
-        let plan = judge(&Candidate::of_ref(&e), &rules, surface, stored).map_err(|r| (e.seq, r.to_string()))?;
+        let plan = judge(&Candidate::of_ref(&e), &rules, surface, stored)
+            .map_err(|r| (e.seq, r.to_string()))?;
         if let Some(plan) = plan {
             surface.apply(&plan);
         }

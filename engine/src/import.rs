@@ -13,10 +13,10 @@ use crate::dsh::{self, ImportHeader, ImportSink};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::NewEvent;
 use crate::format::control::{Body, Control};
+use crate::limits;
 use crate::session::{NewSession, Session, SessionWriter};
 use crate::store::Store;
 use crate::types::{Seq, SessionId};
-use crate::limits;
 
 /// Events and bytes of one frame of an import.
 const BATCH_EVENTS: usize = 256;
@@ -210,7 +210,8 @@ impl<'s> Sink<'s> {
     /// Ends the import: publishes what is new. Returns the session and how many events were added.
     fn finish(mut self, events: u64) -> Result<(SessionId, u64)> {
         self.flush()?;
-        let id = self.id.clone().ok_or_else(|| Error::corrupt("the input has no session header"))?;
+        let id =
+            self.id.clone().ok_or_else(|| Error::corrupt("the input has no session header"))?;
         let target = std::mem::replace(&mut self.target, Target::Nowhere);
         match target {
             Target::Nowhere => Ok((id, events)),
@@ -274,7 +275,9 @@ impl ImportSink for Sink<'_> {
                 Ok(())
             }
             Target::Same(session) => {
-                if seq < session.next_seq() && session.with(seq, &mut |stored| same(stored, &event))? {
+                if seq < session.next_seq()
+                    && session.with(seq, &mut |stored| same(stored, &event))?
+                {
                     return Ok(());
                 }
                 Err(self.exists(Some(seq)))

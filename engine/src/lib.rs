@@ -1,4 +1,28 @@
-//! skeleton
+//! Everlog: an embedded, crash-safe event store for agent sessions.
+//!
+//! A *store* is a folder. A *session* in it is an append-only list of events, each with exact JSON `data`. Many processes
+//! write one store at once, each into a *lane* of its own; a session has one writer at a time. An append says what it
+//! survives: nothing yet ([`Level::Buffered`]), the process ([`Level::Os`]), or the machine ([`Level::Sync`]).
+//!
+//! ```
+//! use everlog::{Level, NewEvent, NewSession, Store, StoreOptions};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let store = Store::create(folder.path().join("store"), StoreOptions::default())?;
+//! let mut writer = store.create_session(&NewSession::new("agent-7")?)?;
+//! let events = [
+//!     NewEvent::new("turn/start", br#"{"turn":1}"#),
+//!     NewEvent::new("turn/end", br#"{"turn":1,"reason":{"kind":"completed"}}"#),
+//! ];
+//! writer.append_batch(&events, Level::Sync)?;
+//! for event in store.session(writer.id())?.iter() {
+//!     let event = event?;
+//!     println!("{} {}", event.seq, String::from_utf8_lossy(&event.data));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The format is specified in `docs/format.md`, what recovery does in `docs/recovery.md`.
 
 mod accept;
 mod check;
@@ -19,6 +43,7 @@ mod segment;
 mod session;
 mod store;
 mod surface;
+mod sys;
 mod types;
 pub mod vfs;
 

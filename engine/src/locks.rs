@@ -149,8 +149,11 @@ impl Locks {
             holder.lane = u16_at(&b, 4);
             holder.since_ms = i64_at(&b, 8);
         }
-        Error::new(ErrorKind::Locked, "another writer holds the session; wait until it is done, or stop it")
-            .with_holder(holder)
+        Error::new(
+            ErrorKind::Locked,
+            "another writer holds the session; wait until it is done, or stop it",
+        )
+        .with_holder(holder)
     }
 
     fn store_file(&self) -> Result<Arc<dyn VfsFile>> {
@@ -177,7 +180,9 @@ impl Locks {
         loop {
             if self.creating.lock().insert(at) {
                 match file.try_lock_range(at, 1, LockKind::Exclusive) {
-                    Ok(true) => return Ok(CreateLock { locks: self.clone(), file: Some(file), at }),
+                    Ok(true) => {
+                        return Ok(CreateLock { locks: self.clone(), file: Some(file), at });
+                    }
                     Ok(false) => self.creating.lock().remove(&at),
                     Err(e) => {
                         self.creating.lock().remove(&at);
@@ -186,8 +191,11 @@ impl Locks {
                 };
             }
             if self.vfs.monotonic_ns() >= until {
-                return Err(Error::new(ErrorKind::Locked, "the session id is being created by another; try again")
-                    .with_session(id));
+                return Err(Error::new(
+                    ErrorKind::Locked,
+                    "the session id is being created by another; try again",
+                )
+                .with_session(id));
             }
             self.vfs.sleep_ms(1);
         }

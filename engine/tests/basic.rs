@@ -62,7 +62,8 @@ fn a_killed_writer_is_taken_over_with_its_os_events() {
         let _receipt = w.append_batch(&[NewEvent::new("note", &note(n))], Level::Os).unwrap();
     }
     let b = Arc::new(machine.process("b"));
-    let other = Store::open_on(b.clone(), path, StoreOptions::default().with_lock_wait_ms(5)).unwrap();
+    let other =
+        Store::open_on(b.clone(), path, StoreOptions::default().with_lock_wait_ms(5)).unwrap();
     let err = other.writer(&id("s")).unwrap_err();
     assert_eq!(err.kind(), everlog::ErrorKind::Locked);
     machine.kill(&a);

@@ -394,8 +394,9 @@ impl<'a> Reading<'a> {
         }
         let seq = self.next;
         let candidate = Candidate::of_new(&event, seq);
-        let plan = judge(&candidate, &self.rules, &self.surface, |old| self.sink.tool_result_data(old))
-            .map_err(|refusal| refusal.into_error(seq))?;
+        let plan =
+            judge(&candidate, &self.rules, &self.surface, |old| self.sink.tool_result_data(old))
+                .map_err(|refusal| refusal.into_error(seq))?;
         if let Some(plan) = plan {
             self.surface.apply(&plan);
         }

@@ -13,21 +13,21 @@
 #![allow(dead_code, unused_imports, reason = "the callers live in modules that are merged apart")]
 
 mod equal;
-mod typed;
 mod members;
 mod number;
 mod scan;
 mod string;
 #[cfg(test)]
 mod tests;
+mod typed;
 
 use std::fmt;
 
-pub(crate) use typed::to_text;
 pub(crate) use equal::{json_equal, members_equal_except};
 pub(crate) use members::{Elements, Members, member};
 pub(crate) use number::{number_value, safe_integer};
 pub(crate) use string::{is_empty_string, string_is, string_value, unescape, write_string};
+pub(crate) use typed::to_text;
 
 use scan::{Scan, Step};
 

@@ -39,7 +39,8 @@ impl Events {
         let (h, _) = self.session.frame_of(seq, &mut self.payload).map_err(whole)?;
         let bad = |fault: crate::format::Fault| whole(Error::corrupt(fault.clause()));
         let mut events =
-            FrameEvents::open(&self.payload, h.count, h.flags & flag::RESTARTS != 0, h.seq).map_err(bad)?;
+            FrameEvents::open(&self.payload, h.count, h.flags & flag::RESTARTS != 0, h.seq)
+                .map_err(bad)?;
         let skip = self.next.saturating_sub(h.seq);
         events.seek(skip as usize).map_err(bad)?;
         let mut out = Vec::new();

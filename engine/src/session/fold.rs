@@ -15,9 +15,11 @@ impl Session {
             let op = self.with(seq, &mut |e| e.surface_op)?;
             let Some(op) = op else { continue };
             let plan = surface.plan(seq, op).map_err(|refusal| {
-                Error::corrupt(format!("a stored surface event does not fit the surface ({refusal}); run check"))
-                    .with_session(self.id())
-                    .with_seq(seq)
+                Error::corrupt(format!(
+                    "a stored surface event does not fit the surface ({refusal}); run check"
+                ))
+                .with_session(self.id())
+                .with_seq(seq)
             })?;
             surface.apply(&plan);
         }
@@ -45,19 +47,22 @@ impl Session {
             let lanes = self.store.lanes.read();
             if extent.index == 0 {
                 let block = lanes.index.blocks.get(&(extent.lane, extent.segment));
-                let runs: Vec<_> = block.into_iter().flat_map(|b| b.runs_of(self.no)).cloned().collect();
+                let runs: Vec<_> =
+                    block.into_iter().flat_map(|b| b.runs_of(self.no)).cloned().collect();
                 std::sync::Arc::new(runs)
             } else {
                 let segment = lanes.segment(extent.lane, extent.segment);
                 drop(lanes);
                 let segment = segment.ok_or_else(|| {
-                    Error::corrupt("the segment of an event cannot be read; run check").with_session(self.id())
+                    Error::corrupt("the segment of an event cannot be read; run check")
+                        .with_session(self.id())
                 })?;
                 self.store.runs.runs(extent.lane, &segment, extent.index, self.no)?
             }
         };
         let surface = |m: &&crate::format::index_frame::Mark| m.class == mark::SURFACE;
-        let seqs: Vec<Seq> = runs.iter().flat_map(|r| r.marks.iter().filter(surface).map(|m| m.seq)).collect();
+        let seqs: Vec<Seq> =
+            runs.iter().flat_map(|r| r.marks.iter().filter(surface).map(|m| m.seq)).collect();
         Ok(seqs.into_iter())
     }
 }

@@ -194,7 +194,10 @@ impl SessionInfo {
             events: r.visible_end(),
             bytes: r.bytes,
             cwd: view.as_ref().and_then(|v| v.cwd.as_deref()).map(<[u8]>::to_vec),
-            parent_session: view.as_ref().and_then(|v| v.parent_session.as_deref()).map(<[u8]>::to_vec),
+            parent_session: view
+                .as_ref()
+                .and_then(|v| v.parent_session.as_deref())
+                .map(<[u8]>::to_vec),
             seed_length: view.as_ref().and_then(|v| v.seed_length),
             header,
         })

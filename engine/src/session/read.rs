@@ -60,7 +60,8 @@ impl StoreInner {
     pub(crate) fn locate(&self, no: SessionNo, seq: Seq) -> Result<Located> {
         let (extent, segment, frame) = {
             let lanes = self.lanes.read();
-            let Some(extent) = lanes.index.table.get(no).and_then(|r| r.extent_of(seq)).copied() else {
+            let Some(extent) = lanes.index.table.get(no).and_then(|r| r.extent_of(seq)).copied()
+            else {
                 return Err(past_end(no, seq));
             };
             let Some(segment) = lanes.segment(extent.lane, extent.segment) else {
@@ -70,7 +71,9 @@ impl StoreInner {
             };
             let frame = if extent.index == 0 {
                 let block = lanes.index.blocks.get(&(extent.lane, extent.segment));
-                block.and_then(|b| b.run_with(no, seq)).and_then(|r| frame_with(std::slice::from_ref(r), seq))
+                block
+                    .and_then(|b| b.run_with(no, seq))
+                    .and_then(|r| frame_with(std::slice::from_ref(r), seq))
             } else {
                 None
             };
@@ -88,11 +91,18 @@ impl StoreInner {
     }
 
     /// Reads the frame at a place, writing out first what this handle has only staged.
-    pub(crate) fn read_frame(&self, at: &Located, no: SessionNo, payload: &mut Vec<u8>) -> Result<FrameHeader> {
+    pub(crate) fn read_frame(
+        &self,
+        at: &Located,
+        no: SessionNo,
+        payload: &mut Vec<u8>,
+    ) -> Result<FrameHeader> {
         let got = at.segment.frame(at.place.offset, payload);
         let header = match got {
             Ok(h) => h,
-            Err(_) if self.flush_own(at.place.lane)? => at.segment.frame_expected(at.place.offset, payload)?,
+            Err(_) if self.flush_own(at.place.lane)? => {
+                at.segment.frame_expected(at.place.offset, payload)?
+            }
             Err(e) => return Err(at.segment.explain(at.place.offset, e)),
         };
         let want = (kind::EVENTS, no.0, at.frame.first_seq);
@@ -112,7 +122,9 @@ impl StoreInner {
 }
 
 fn past_end(no: SessionNo, seq: Seq) -> Error {
-    Error::new(ErrorKind::NotFound, "the session has no event of that seq").with_session_no(no).with_seq(seq)
+    Error::new(ErrorKind::NotFound, "the session has no event of that seq")
+        .with_session_no(no)
+        .with_seq(seq)
 }
 
 impl Session {
@@ -185,8 +197,13 @@ impl Session {
     ) -> Result<T> {
         let at = self.find(seq, near)?;
         let header = self.store.read_frame(&at, self.no, payload)?;
-        let mut events = FrameEvents::open(payload, header.count, header.flags & flag::RESTARTS != 0, header.seq)
-            .map_err(|fault| damaged(&at, fault))?;
+        let mut events = FrameEvents::open(
+            payload,
+            header.count,
+            header.flags & flag::RESTARTS != 0,
+            header.seq,
+        )
+        .map_err(|fault| damaged(&at, fault))?;
         events.seek((seq - header.seq) as usize).map_err(|fault| damaged(&at, fault))?;
         match events.next_event() {
             Some(Ok(e)) => Ok(f(&e)),
@@ -201,11 +218,20 @@ impl Session {
             && (n.extent.first_seq..n.extent.end_seq()).contains(&seq)
             && let Some(frame) = frame_with(&n.runs, seq)
         {
-            let place = Place { lane: n.extent.lane, segment: n.extent.segment, offset: frame.offset };
+            let place =
+                Place { lane: n.extent.lane, segment: n.extent.segment, offset: frame.offset };
             return Ok(Located { segment: n.segment.clone(), place, frame });
         }
         let at = self.store.locate(self.no, seq)?;
-        let extent = self.store.lanes.read().index.table.get(self.no).and_then(|r| r.extent_of(seq)).copied();
+        let extent = self
+            .store
+            .lanes
+            .read()
+            .index
+            .table
+            .get(self.no)
+            .and_then(|r| r.extent_of(seq))
+            .copied();
         if let Some(extent) = extent.filter(|e| e.index != 0) {
             let runs = self.store.runs.runs(extent.lane, &at.segment, extent.index, self.no)?;
             *near = Some(Near { extent, segment: at.segment.clone(), runs, payload: Vec::new() });
@@ -230,7 +256,11 @@ impl Session {
     }
 
     /// The place and events of the frame that holds `seq`, for iteration.
-    pub(crate) fn frame_of(&self, seq: Seq, payload: &mut Vec<u8>) -> Result<(FrameHeader, FrameAt)> {
+    pub(crate) fn frame_of(
+        &self,
+        seq: Seq,
+        payload: &mut Vec<u8>,
+    ) -> Result<(FrameHeader, FrameAt)> {
         let at = {
             let mut near = self.near.lock();
             self.find(seq, &mut near)?
@@ -278,7 +308,8 @@ impl Session {
             let (h, _) = self.frame_of(at, &mut payload).map_err(tag)?;
             let bad = |fault: crate::format::Fault| tag(Error::corrupt(fault.clause()));
             let mut events =
-                FrameEvents::open(&payload, h.count, h.flags & flag::RESTARTS != 0, h.seq).map_err(bad)?;
+                FrameEvents::open(&payload, h.count, h.flags & flag::RESTARTS != 0, h.seq)
+                    .map_err(bad)?;
             events.seek((at - h.seq) as usize).map_err(bad)?;
             while let Some(event) = events.next_event() {
                 let e = event.map_err(bad)?;
@@ -297,11 +328,14 @@ impl StoreInner {
     /// Exact text of the header in the create frame at a place.
     pub(crate) fn header_at(&self, at: Place, no: SessionNo) -> Result<Vec<u8>> {
         let segment = self.lanes.read().segment(at.lane, at.segment);
-        let segment = segment.ok_or_else(|| Error::corrupt("the segment of a session's creation cannot be read"))?;
+        let segment = segment
+            .ok_or_else(|| Error::corrupt("the segment of a session's creation cannot be read"))?;
         let mut payload = Vec::new();
         let header = match segment.frame(at.offset, &mut payload) {
             Ok(h) => h,
-            Err(_) if self.flush_own(at.lane)? => segment.frame_expected(at.offset, &mut payload)?,
+            Err(_) if self.flush_own(at.lane)? => {
+                segment.frame_expected(at.offset, &mut payload)?
+            }
             Err(e) => return Err(segment.explain(at.offset, e)),
         };
         match crate::format::control::Control::decode(header.kind, &payload).map(|c| c.body) {

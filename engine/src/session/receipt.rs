@@ -33,7 +33,13 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    pub(crate) fn new(lane: Arc<Lane>, pos: u64, seqs: (Seq, Seq), first_id: EventId, level: Level) -> Self {
+    pub(crate) fn new(
+        lane: Arc<Lane>,
+        pos: u64,
+        seqs: (Seq, Seq),
+        first_id: EventId,
+        level: Level,
+    ) -> Self {
         let generation = lane.vfs.fork_generation();
         Self { lane, generation, pos, first_seq: seqs.0, last_seq: seqs.1, first_id, level }
     }

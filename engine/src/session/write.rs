@@ -114,7 +114,11 @@ impl SessionWriter {
     /// assert!(writer.append_json("note", &f64::NAN).is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn append_json<T: Serialize + ?Sized>(&mut self, event_type: &str, data: &T) -> Result<Receipt> {
+    pub fn append_json<T: Serialize + ?Sized>(
+        &mut self,
+        event_type: &str,
+        data: &T,
+    ) -> Result<Receipt> {
         let level = self.session.store.default_level();
         let text = crate::json::to_text(data)?;
         let event = NewEvent::new(event_type, &text);
@@ -146,7 +150,10 @@ impl SessionWriter {
     ) -> Result<Receipt> {
         self.session.store.guard_write()?;
         if next_seq != self.next_seq {
-            let message = format!("the next seq is {}, not {next_seq}; read what was added, then decide", self.next_seq);
+            let message = format!(
+                "the next seq is {}, not {next_seq}; read what was added, then decide",
+                self.next_seq
+            );
             return Err(Error::new(ErrorKind::Conflict, message)
                 .with_session(self.session.id())
                 .with_expected(self.next_seq));
@@ -154,7 +161,12 @@ impl SessionWriter {
         self.append_with(events, level, false)
     }
 
-    fn append_with(&mut self, events: &[NewEvent<'_>], level: Level, checked: bool) -> Result<Receipt> {
+    fn append_with(
+        &mut self,
+        events: &[NewEvent<'_>],
+        level: Level,
+        checked: bool,
+    ) -> Result<Receipt> {
         self.session.store.guard_write()?;
         self.lane.alive()?;
         let rules = self.rules(checked);
@@ -194,14 +206,19 @@ impl SessionWriter {
         }
     }
 
-    fn append_judged(&mut self, events: &[NewEvent<'_>], rules: &Rules) -> Result<(u64, crate::EventId)> {
+    fn append_judged(
+        &mut self,
+        events: &[NewEvent<'_>],
+        rules: &Rules,
+    ) -> Result<(u64, crate::EventId)> {
         check_batch(events, self.session.store.options.event_bytes_max)?;
         if self.next_seq + events.len() as u64 > limits::SAFE_INTEGER_MAX {
             let max = limits::SAFE_INTEGER_MAX;
             return Err(Error::limit("seq", self.next_seq + events.len() as u64, max));
         }
         let mut plans = Vec::new();
-        let outcome = self.judge_all(events, rules, &mut plans).and_then(|()| self.stage_events(events));
+        let outcome =
+            self.judge_all(events, rules, &mut plans).and_then(|()| self.stage_events(events));
         if outcome.is_err() {
             while let Some(plan) = plans.pop() {
                 self.surface.undo(&plan);
@@ -210,7 +227,12 @@ impl SessionWriter {
         outcome
     }
 
-    fn judge_all(&mut self, events: &[NewEvent<'_>], rules: &Rules, plans: &mut Vec<SurfacePlan>) -> Result<()> {
+    fn judge_all(
+        &mut self,
+        events: &[NewEvent<'_>],
+        rules: &Rules,
+        plans: &mut Vec<SurfacePlan>,
+    ) -> Result<()> {
         let first = self.next_seq;
         for (i, event) in events.iter().enumerate() {
             let seq = first + i as u64;
@@ -247,8 +269,12 @@ impl SessionWriter {
 
     /// Stages a control frame of this session.
     pub(crate) fn control(&mut self, control: &crate::format::control::Control) -> Result<u64> {
-        let ticket =
-            crate::store::StoreInner::stage_control(&self.lane, self.session.no, self.next_seq, control)?;
+        let ticket = crate::store::StoreInner::stage_control(
+            &self.lane,
+            self.session.no,
+            self.next_seq,
+            control,
+        )?;
         self.pos = ticket.pos;
         Ok(ticket.pos)
     }
@@ -292,7 +318,12 @@ impl Drop for SessionWriter {
 }
 
 /// Data of an earlier tool result, from the log or from this very call.
-fn stored_result(session: &Session, batch: &[NewEvent<'_>], first: Seq, seq: Seq) -> Result<Option<Vec<u8>>> {
+fn stored_result(
+    session: &Session,
+    batch: &[NewEvent<'_>],
+    first: Seq,
+    seq: Seq,
+) -> Result<Option<Vec<u8>>> {
     if let Some(i) = seq.checked_sub(first) {
         let event = usize::try_from(i).ok().and_then(|i| batch.get(i));
         return Ok(event.filter(|e| e.event_type == TOOL_RESULT).map(|e| e.data.to_vec()));
@@ -302,7 +333,11 @@ fn stored_result(session: &Session, batch: &[NewEvent<'_>], first: Seq, seq: Seq
 
 fn check_batch(events: &[NewEvent<'_>], event_bytes_max: usize) -> Result<()> {
     if events.is_empty() || events.len() > limits::BATCH_EVENTS_MAX {
-        return Err(Error::limit("events of one append", events.len() as u64, limits::BATCH_EVENTS_MAX as u64));
+        return Err(Error::limit(
+            "events of one append",
+            events.len() as u64,
+            limits::BATCH_EVENTS_MAX as u64,
+        ));
     }
     let bytes = events.iter().fold(0usize, |sum, e| sum.saturating_add(record_bytes_max(e)));
     let max = limits::BATCH_BYTES_MAX.max(event_bytes_max.saturating_add(1 << 20));

@@ -57,7 +57,8 @@ pub(crate) fn make(vfs: &dyn Vfs, path: &Path, options: &StoreOptions) -> Result
 }
 
 fn exists(path: &Path) -> Error {
-    Error::new(ErrorKind::Exists, "there is a store already; open it, or choose another path").with_path(path)
+    Error::new(ErrorKind::Exists, "there is a store already; open it, or choose another path")
+        .with_path(path)
 }
 
 fn ensure_dir(root: &dyn VfsDir, dir: &str, access: Access) -> Result<()> {

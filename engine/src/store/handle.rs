@@ -52,7 +52,8 @@ impl StoreInner {
     pub(crate) fn guard_write(&self) -> Result<()> {
         self.guard()?;
         if self.options.read_only {
-            return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only").with_path(&self.path));
+            return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only")
+                .with_path(&self.path));
         }
         Ok(())
     }
@@ -157,8 +158,13 @@ impl Store {
     pub fn find_sessions(&self, prefix: &[u8]) -> Vec<SessionId> {
         let lanes = self.inner.lanes.read();
         let starts = |id: &SessionId| id.as_bytes().starts_with(prefix);
-        let mut out: Vec<SessionId> =
-            lanes.index.table.iter().filter(|r| r.is_visible() && starts(&r.id)).map(|r| r.id.clone()).collect();
+        let mut out: Vec<SessionId> = lanes
+            .index
+            .table
+            .iter()
+            .filter(|r| r.is_visible() && starts(&r.id))
+            .map(|r| r.id.clone())
+            .collect();
         out.sort();
         out.dedup();
         out

@@ -93,7 +93,9 @@ impl Store {
             let n = file.read_at(&mut b, from)?;
             b.truncate(n);
             let text = String::from_utf8_lossy(&b);
-            out.extend(text.lines().filter(|l| l.starts_with('{') && l.ends_with('}')).map(str::to_owned));
+            out.extend(
+                text.lines().filter(|l| l.starts_with('{') && l.ends_with('}')).map(str::to_owned),
+            );
         }
         Ok(out)
     }

@@ -142,7 +142,8 @@ impl StoreInner {
                 continue;
             }
             let mut lanes = self.lanes.write();
-            let segments = lanes.views.get(&lane.no).map(|v| v.segments.clone()).unwrap_or_default();
+            let segments =
+                lanes.views.get(&lane.no).map(|v| v.segments.clone()).unwrap_or_default();
             *lanes = lanes.anew();
             lanes.refresh()?;
             lanes.own = Some(lane.no);

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::options::StoreOptions;
-use crate::vfs::Vfs;
+use crate::vfs::{OsVfs, Vfs};
 
 pub(crate) use handle::StoreInner;
 pub use info::StoreInfo;
@@ -60,7 +60,7 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn create(path: impl AsRef<Path>, options: StoreOptions) -> Result<Self> {
-        Self::create_on(crate::vfs::os_vfs()?, path.as_ref(), options)
+        Self::create_on(OsVfs::shared(), path.as_ref(), options)
     }
 
     /// Opens a store.
@@ -75,7 +75,7 @@ impl Store {
     /// assert_eq!(none.map(|_| ()).map_err(|e| e.kind()), Err(ErrorKind::NotFound));
     /// ```
     pub fn open(path: impl AsRef<Path>, options: StoreOptions) -> Result<Self> {
-        Self::open_on(crate::vfs::os_vfs()?, path.as_ref(), options)
+        Self::open_on(OsVfs::shared(), path.as_ref(), options)
     }
 
     /// [`Store::create`] on another disk: a simulated one, in tests.

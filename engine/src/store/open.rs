@@ -17,7 +17,11 @@ use crate::options::{ReadMode, StoreOptions};
 use crate::vfs::{Access, OpenHow, Vfs, VfsDir};
 
 /// Opens the store at `path`.
-pub(crate) fn open(vfs: Arc<dyn Vfs>, path: &Path, mut options: StoreOptions) -> Result<Arc<StoreInner>> {
+pub(crate) fn open(
+    vfs: Arc<dyn Vfs>,
+    path: &Path,
+    mut options: StoreOptions,
+) -> Result<Arc<StoreInner>> {
     let root = vfs.open_root(path).map_err(|e| no_store(e, path))?;
     let file = read_store(&*root, path)?;
     if file.shared_with_group {
@@ -78,7 +82,8 @@ fn read_store(root: &dyn VfsDir, path: &Path) -> Result<StoreFile> {
 
 fn no_store(e: Error, path: &Path) -> Error {
     if e.kind() == ErrorKind::NotFound {
-        return Error::new(ErrorKind::NotFound, "there is no store; make one with `init`").with_path(path);
+        return Error::new(ErrorKind::NotFound, "there is no store; make one with `init`")
+            .with_path(path);
     }
     e
 }

@@ -24,7 +24,12 @@ use crate::types::{EventId, LaneNo, Seq, SessionId, SessionNo};
 
 impl StoreInner {
     /// Stages a control frame of a session.
-    pub(crate) fn stage_control(lane: &Lane, no: SessionNo, seq: Seq, control: &Control) -> Result<Ticket> {
+    pub(crate) fn stage_control(
+        lane: &Lane,
+        no: SessionNo,
+        seq: Seq,
+        control: &Control,
+    ) -> Result<Ticket> {
         let mut payload = control.encode();
         let pcrc = crc(&payload);
         lane.stage(Frame {
@@ -49,10 +54,15 @@ impl StoreInner {
         let lanes = self.lanes.read();
         let record = lanes.index.table.by_id(id).filter(|r| r.is_visible());
         let record = record.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "there is no such session; list them with `ls`").with_session(id)
+            Error::new(ErrorKind::NotFound, "there is no such session; list them with `ls`")
+                .with_session(id)
         })?;
         if record.is_fork {
-            return Err(Error::new(ErrorKind::Unsupported, "forks are read by newer versions only").with_session(id));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "forks are read by newer versions only",
+            )
+            .with_session(id));
         }
         Ok(record.clone())
     }
@@ -78,18 +88,23 @@ impl StoreInner {
         self.refresh()?;
         let record = self.visible(id)?;
         let lane = self.lane(Some(record.last_lane()))?;
-        let lock = self.locks.session(record.no, lane.no).map_err(|e| self.explain_holder(e, id))?;
+        let lock =
+            self.locks.session(record.no, lane.no).map_err(|e| self.explain_holder(e, id))?;
         let record = self.settle(record.no, lane.no).map_err(|e| self.explain_holder(e, id))?;
         if let Some((first, last)) = record.conflicts.first() {
-            let message = format!("two writers' events claim seqs {first} to {last}; run check and recover by hand");
+            let message = format!(
+                "two writers' events claim seqs {first} to {last}; run check and recover by hand"
+            );
             return Err(Error::new(ErrorKind::Diverged, message).with_session(id).with_seq(*first));
         }
         let behind = record.extents.last().map_or(0, |e| e.end_seq());
         let handed = record.hand_overs.iter().map(|h| h.first_seq).max().unwrap_or(0);
         if behind.max(handed) > record.next_seq {
-            return Err(Error::corrupt("events of the session are missing, so its end is not known; run check")
-                .with_session(id)
-                .with_seq(record.next_seq));
+            return Err(Error::corrupt(
+                "events of the session are missing, so its end is not known; run check",
+            )
+            .with_session(id)
+            .with_seq(record.next_seq));
         }
         Ok((lane, lock, record))
     }
@@ -129,7 +144,12 @@ impl StoreInner {
             Some(seq) => self.locate(record.no, seq)?.place,
             None => record.created,
         };
-        let last = record.hand_overs.iter().map(|h| h.at).filter(|at| at.lane == last.lane).fold(last, |a, b| a.max(b));
+        let last = record
+            .hand_overs
+            .iter()
+            .map(|h| h.at)
+            .filter(|at| at.lane == last.lane)
+            .fold(last, |a, b| a.max(b));
         let (segment, newest) = {
             let lanes = self.lanes.read();
             let Some(view) = lanes.views.get(&last.lane) else { return Ok(false) };
@@ -207,7 +227,8 @@ impl Store {
     }
 
     fn refuse_taken(&self, id: &SessionId) -> Result<()> {
-        let same: Vec<Record> = self.inner.lanes.read().index.table.all_by_id(id).cloned().collect();
+        let same: Vec<Record> =
+            self.inner.lanes.read().index.table.all_by_id(id).cloned().collect();
         for record in same {
             if !record.pending {
                 let message = "there is a session of that id; open it, or choose another id";

@@ -308,7 +308,3 @@ pub trait VfsMap: Debug + Send + Sync {
     /// the map.
     fn copy_out(&self, buf: &mut [u8], offset: u64) -> bool;
 }
-
-pub(crate) fn os_vfs() -> Result<Arc<dyn Vfs>> {
-    Err(crate::Error::new(crate::ErrorKind::Unsupported, "no disk"))
-}

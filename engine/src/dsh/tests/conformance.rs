@@ -108,7 +108,8 @@ fn corpus_is_accepted_and_refused_as_it_says() {
             }
             let expected = json(dir.join("expected.json"));
             let input = fs::read(dir.join(expected["input"].as_str().unwrap())).unwrap();
-            exports += usize::from(!ours["export"].is_null() || !expected["reencoded_packed"].is_null());
+            exports +=
+                usize::from(!ours["export"].is_null() || !expected["reencoded_packed"].is_null());
             let mut case = Case { expected, ours, input, bad: Vec::new() };
             case.run();
             ran += 1;

@@ -59,7 +59,10 @@ fn every_cut_gives_a_prefix() {
                 let torn = outcome.warnings.iter().find_map(|warning| warning.torn);
                 assert_eq!(outcome.torn_bytes, torn.map_or(0, |torn| torn.bytes));
                 if let Some(torn) = torn {
-                    assert_eq!((torn.place, torn.offset + torn.bytes), (Place::Compressed, cut as u64));
+                    assert_eq!(
+                        (torn.place, torn.offset + torn.bytes),
+                        (Place::Compressed, cut as u64)
+                    );
                 }
             }
             Err(e) => assert!(cut < header && e.kind() == ErrorKind::Corrupt, "{cut} {e}"),
@@ -70,7 +73,9 @@ fn every_cut_gives_a_prefix() {
 #[test]
 fn z2_tails_that_hold_no_frame() {
     let bytes = compress(&sample(), 4);
-    for tail in [&b"\x28\xb5\x2f"[..], b"xyz", b"\0", &[0; 5000], &skippable(b"abc")[..9], &FRAME_HEAD] {
+    for tail in
+        [&b"\x28\xb5\x2f"[..], b"xyz", b"\0", &[0; 5000], &skippable(b"abc")[..9], &FRAME_HEAD]
+    {
         let (outcome, kept) = read(&[&bytes, tail].concat()[..]).unwrap();
         assert_eq!((kept.events.len(), outcome.torn_bytes), (10, tail.len() as u64));
     }

@@ -97,7 +97,9 @@ fn layout_is_stepped_over_with_a_warning() {
 #[test]
 fn a_file_without_a_whole_header_is_refused() {
     let cut = HEADER.trim_end();
-    for text in ["", "\n", "\0\0", "\u{FEFF}", cut, "x\n", "7\n", "{}\n", ONE, &cut.replace('\n', "\r")] {
+    for text in
+        ["", "\n", "\0\0", "\u{FEFF}", cut, "x\n", "7\n", "{}\n", ONE, &cut.replace('\n', "\r")]
+    {
         let error = refusal(text.as_bytes());
         assert_eq!((error.kind(), error.line()), (ErrorKind::Corrupt, Some(1)), "{text:?}");
         assert!(error.to_string().contains("header"), "{error}");
@@ -123,10 +125,18 @@ fn rules_of_the_envelope_name_their_field() {
         (r#""type":"x","seq":0,"data":1"#, "time", ErrorKind::Invalid),
         (r#""type":"x","seq":0,"time":9007199254740992,"data":1"#, "time", ErrorKind::Invalid),
         (r#""type":"x","seq":0,"time":1"#, "data", ErrorKind::Invalid),
-        (r#""type":"x","seq":0,"time":1,"data":1,"ignorable":false"#, "ignorable", ErrorKind::Invalid),
+        (
+            r#""type":"x","seq":0,"time":1,"data":1,"ignorable":false"#,
+            "ignorable",
+            ErrorKind::Invalid,
+        ),
         (r#""type":"x","seq":0,"time":1,"data":1,"seq0":0"#, "seq0", ErrorKind::Invalid),
         (r#""type":"x","seq":0,"time":1,"data":1,"a\u001b":0"#, r"a\u001b", ErrorKind::Invalid),
-        (r#""type":"x","seq":0,"time":1,"data":1,"surfaceOp":null"#, "surfaceOp", ErrorKind::Invalid),
+        (
+            r#""type":"x","seq":0,"time":1,"data":1,"surfaceOp":null"#,
+            "surfaceOp",
+            ErrorKind::Invalid,
+        ),
         (r#""type":"turn/end","seq":0,"time":1,"data":1"#, "data", ErrorKind::Invalid),
         (r#""type":"user/message","seq":0,"time":1,"data":{}"#, "surfaceOp", ErrorKind::Invalid),
         (r#""type":"text-chunks","seq0":0,"time0":1,"data":{}"#, "text-chunks", ErrorKind::Corrupt),
@@ -155,7 +165,9 @@ fn equal_keys_and_escaped_keys_count_as_their_last() {
 fn marks_are_kept_with_their_order() {
     let message = r#"{"id":"m","role":"user","content":[],"source":{"kind":"u"}}"#;
     let line = |seq, rest: &str| {
-        format!("{{\"type\":\"user/message\",\"seq\":{seq},\"time\":0,\"data\":{message},{rest}}}\n")
+        format!(
+            "{{\"type\":\"user/message\",\"seq\":{seq},\"time\":0,\"data\":{message},{rest}}}\n"
+        )
     };
     let replace = r#""surfaceOp":{"end":0,"op":"replace","start":0},"sourceEventSeqs":[ 0.0 ]"#;
     let text = format!("{HEADER}{}{}", line(0, r#""surfaceOp":"append""#), line(1, replace));
@@ -181,10 +193,18 @@ fn bytes_that_are_not_utf8_are_refused_also_in_the_last_line() {
 
 #[test]
 fn limits_are_typed() {
-    let deep = format!("{HEADER}{{\"type\":\"x\",\"seq\":0,\"time\":1,\"data\":{}{}}}\n", "[".repeat(9), "]".repeat(9));
+    let deep = format!(
+        "{HEADER}{{\"type\":\"x\",\"seq\":0,\"time\":1,\"data\":{}{}}}\n",
+        "[".repeat(9),
+        "]".repeat(9)
+    );
     let with = |depth_max, event_bytes_max, line_bytes_max| {
-        let options =
-            ImportOptions { depth_max, event_bytes_max, line_bytes_max, ..ImportOptions::default() };
+        let options = ImportOptions {
+            depth_max,
+            event_bytes_max,
+            line_bytes_max,
+            ..ImportOptions::default()
+        };
         read_with(deep.as_bytes(), &options).map(|_| ())
     };
     assert!(with(9, 18, 100).is_ok());
@@ -197,7 +217,8 @@ fn limits_are_typed() {
         assert_eq!((error.kind(), error.field()), (ErrorKind::Limit, Some(field)), "{error}");
         assert!(error.line().is_some() && error.offset().is_some());
     }
-    let long = format!("{HEADER}{{\"type\":\"{}\",\"seq\":0,\"time\":1,\"data\":1}}\n", "x".repeat(1025));
+    let long =
+        format!("{HEADER}{{\"type\":\"{}\",\"seq\":0,\"time\":1,\"data\":1}}\n", "x".repeat(1025));
     assert_eq!(refusal(long.as_bytes()).kind(), ErrorKind::Limit);
 }
 

@@ -9,8 +9,8 @@ mod sha256;
 
 use std::io::Read;
 
+use super::{FrameWriter, write_event};
 use super::{ImportHeader, ImportOptions, ImportOutcome, ImportSink, PackWriter, read_log};
-use super::{write_event, FrameWriter};
 use crate::{Event, NewEvent, Result, Seq, SessionId};
 
 /// Keeps everything it is given.
@@ -114,7 +114,8 @@ fn sample() -> String {
     let mut text = HEADER.to_owned();
     let mut seq = 0;
     let mut push = |kind: &str, data: &str, rest: &str| {
-        text += &format!(r#"{{"type":"{kind}","seq":{seq},"time":{},"data":{data}{rest}}}"#, 50 - seq);
+        text +=
+            &format!(r#"{{"type":"{kind}","seq":{seq},"time":{},"data":{data}{rest}}}"#, 50 - seq);
         text.push('\n');
         seq += 1;
     };

@@ -11,7 +11,8 @@ fn row(data: &str) -> String {
 
 #[test]
 fn members_keep_the_text_of_the_row() {
-    let data = r#"{"texts":["\u0041","","a]\\\"b"] , "turn":1.0,"step":1e0,"index":-0,"dt":[ 3 ,-2.0]}"#;
+    let data =
+        r#"{"texts":["\u0041","","a]\\\"b"] , "turn":1.0,"step":1e0,"index":-0,"dt":[ 3 ,-2.0]}"#;
     let (_, kept) = read(row(data).as_bytes()).unwrap();
     let member = |text: &str| {
         format!(
@@ -81,8 +82,14 @@ fn chunk() -> impl Strategy<Value = Chunk> {
     let text = prop_oneof![Just(String::new()), "[a-z\"\\\\\u{e9}]{0,5}"];
     let gap = prop_oneof![9 => -3_i64..9, 1 => Just(1 << 53), 1 => Just(-(1_i64 << 52))];
     let odd = prop_oneof![12 => Just(0_u8), 1 => 1_u8..7];
-    (kind, turn, name, text, gap, odd)
-        .prop_map(|(kind, turn, name, text, gap, odd)| Chunk { kind, turn, name, text, gap, odd })
+    (kind, turn, name, text, gap, odd).prop_map(|(kind, turn, name, text, gap, odd)| Chunk {
+        kind,
+        turn,
+        name,
+        text,
+        gap,
+        odd,
+    })
 }
 
 fn event(seq: u64, time: &mut i64, chunk: &Chunk) -> Event {
