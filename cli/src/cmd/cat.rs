@@ -16,6 +16,9 @@ use crate::{find, signal};
 const RANGES_SHOWN: usize = 100;
 
 pub(crate) fn run(globals: &Globals, args: &Cat) -> Result<(), Failure> {
+    if args.seq.is_some() && args.id.is_none() {
+        return Err(Failure::usage("--seq goes with --id; write SESSION@SEQ instead"));
+    }
     let (store, _) = find::open_read(globals)?;
     let (session, position) = match (&args.id, &args.target) {
         (Some(id), _) => (naming::session_by_id(&store, id)?, args.seq.map(Position::One)),

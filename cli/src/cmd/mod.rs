@@ -5,6 +5,7 @@ mod cat;
 mod check;
 mod export;
 mod import;
+mod import_report;
 mod info;
 mod init;
 mod ls;

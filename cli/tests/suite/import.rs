@@ -3,7 +3,7 @@
 use crate::support::{Place, log};
 
 #[test]
-fn the_same_file_again_adds_nothing_and_a_grown_one_the_rest() {
+fn the_same_file_again_adds_nothing() {
     let place = Place::new();
     let path = place.write("in.jsonl", log("s-777", 3));
     let first =
@@ -19,15 +19,23 @@ fn the_same_file_again_adds_nothing_and_a_grown_one_the_rest() {
     );
     let again = place.ever(&["import", "in.jsonl", "-o", "jsonl"]).exits(0).jsonl();
     assert_eq!((again[0]["stored"].as_u64(), again[0]["added"].as_u64()), (Some(3), Some(0)));
-    std::fs::write(&path, log("s-777", 5)).unwrap();
-    let grown = place.ever(&["import", "in.jsonl", "-o", "jsonl"]).exits(0).jsonl();
-    assert_eq!((grown[0]["stored"].as_u64(), grown[0]["added"].as_u64()), (Some(5), Some(2)));
-    std::fs::write(&path, log("s-777", 5).replace("canary-1", "other")).unwrap();
+    std::fs::write(&path, log("s-777", 3).replace("canary-1", "other")).unwrap();
     let other = place.ever(&["import", "in.jsonl", "-o", "jsonl"]).exits(1).jsonl();
     assert_eq!(
         (other[0]["ok"].as_bool(), other[0]["error"]["kind"].as_str()),
         (Some(false), Some("exists"))
     );
+}
+
+#[test]
+fn a_grown_file_adds_the_rest() {
+    let place = Place::new();
+    let path = place.write("in.jsonl", log("s-777", 3));
+    place.ever(&["import", "in.jsonl"]).exits(0);
+    std::fs::write(&path, log("s-777", 5)).unwrap();
+    let grown = place.ever(&["import", "in.jsonl", "-o", "jsonl"]).exits(0).jsonl();
+    assert_eq!((grown[0]["stored"].as_u64(), grown[0]["added"].as_u64()), (Some(5), Some(2)));
+    assert_eq!(place.ever(&["export", "s-777"]).exits(0).text(), log("s-777", 5));
 }
 
 #[test]
