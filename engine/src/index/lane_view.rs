@@ -16,9 +16,9 @@ use crate::format::index_frame::IndexFrame;
 use crate::format::segment::{HEADER_LEN, SegmentHeader};
 use crate::format::slot::{LaneState, STRIDE, Slot};
 use crate::format::{Fault, name};
-use crate::segment::{Scan, Segment, Step};
+use crate::segment::{Pool, Scan, Segment, Step};
 use crate::types::{LaneNo, SegmentNo};
-use crate::vfs::{OpenHow, VfsDir, VfsFile};
+use crate::vfs::{OpenHow, VfsDir};
 
 /// What a reader found wrong in a lane.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ pub(crate) struct LaneView {
     pub(crate) frames: u64,
     store_id: [u8; 16],
     mapped: bool,
-    lane_file: Option<Arc<dyn VfsFile>>,
+    pool: Arc<Pool>,
 }
 
 impl LaneView {
@@ -65,6 +65,7 @@ impl LaneView {
         path: PathBuf,
         store_id: [u8; 16],
         mapped: bool,
+        pool: Arc<Pool>,
     ) -> Self {
         Self {
             no,
@@ -79,7 +80,7 @@ impl LaneView {
             frames: 0,
             store_id,
             mapped,
-            lane_file: None,
+            pool,
         }
     }
 
@@ -96,14 +97,11 @@ impl LaneView {
 
     /// Reads the slots of the lane file.
     pub(crate) fn read_slot(&mut self) -> Result<()> {
-        if self.lane_file.is_none() {
-            match self.dir.open(name::LANE, OpenHow::Read) {
-                Ok(f) => self.lane_file = Some(f),
-                Err(e) if e.kind() == crate::ErrorKind::NotFound => return Ok(()),
-                Err(e) => return Err(e),
-            }
-        }
-        let Some(file) = &self.lane_file else { return Ok(()) };
+        let file = match self.dir.open(name::LANE, OpenHow::Read) {
+            Ok(f) => f,
+            Err(e) if e.kind() == crate::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(e),
+        };
         let mut b = vec![0; 2 * STRIDE as usize];
         let n = file.read_at(&mut b, 0)?;
         self.slot = Slot::newest(b.get(..n).unwrap_or(&[]), &self.store_id, self.no);
@@ -178,7 +176,8 @@ impl LaneView {
                 "the file is shorter than its header says",
             );
         }
-        Ok(Some(Segment::new(header, file, path, self.mapped)))
+        let (dir, pool) = (self.dir.clone(), self.pool.clone());
+        Ok(Some(Segment::lazy(header, dir, pool, path, self.mapped)))
     }
 
     /// A stand-in for a damaged header, from the successor's or the lane file's copy of the salt.
@@ -387,7 +386,7 @@ impl LaneView {
         let mut end = from;
         loop {
             let (offset, clause) = match scan.step()? {
-                Step::End { .. } => return Ok(end),
+                Step::End => return Ok(end),
                 Step::Frame { offset, header, payload } => {
                     end = offset + header.frame_len();
                     self.take_frame(segment, offset, header, payload, index)?;
@@ -395,10 +394,8 @@ impl LaneView {
                 }
                 Step::Zero { offset } => (offset, Fault::Zero.clause()),
                 Step::Bad { fault: Fault::Newer, offset } => {
-                    return Err(segment.explain(
-                        offset,
-                        crate::segment::file::FrameError::Bad(Fault::Newer, None),
-                    ));
+                    return Err(segment
+                        .explain(offset, crate::segment::file::FrameError::Bad(Fault::Newer)));
                 }
                 Step::Bad { offset, fault } => (offset, fault.clause()),
             };
@@ -451,12 +448,6 @@ impl LaneView {
             self.find(segment.path.clone(), offset, "payload", fault.clause());
         }
         Ok(())
-    }
-
-    /// Offset and salt of the place where the walk stands.
-    pub(crate) fn position(&self) -> Option<(Arc<Segment>, u64)> {
-        let (no, at) = self.at?;
-        Some((self.segments.get(&no)?.clone(), at.max(HEADER_LEN)))
     }
 
     /// Bytes that the segments of the lane take on disk.

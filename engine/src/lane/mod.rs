@@ -69,7 +69,6 @@ pub(crate) struct Writer {
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) no: LaneNo,
-    pub(crate) epoch: u32,
     pub(crate) store_id: [u8; 16],
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) dir: Arc<dyn VfsDir>,

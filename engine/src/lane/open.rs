@@ -4,7 +4,7 @@
 //! Ta1. A lane is written only by the holder of the flock of its `lane` file.
 //! Ta2. A lane with a missing segment is not written to again: another lane is taken.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
@@ -110,8 +110,14 @@ impl LaneSite {
             held.file.sync_data()?;
             held.dir.sync()?;
         }
-        let mut view =
-            LaneView::new(held.no, held.dir.clone(), held.path.clone(), self.store_id, false);
+        let mut view = LaneView::new(
+            held.no,
+            held.dir.clone(),
+            held.path.clone(),
+            self.store_id,
+            false,
+            Arc::default(),
+        );
         view.read_slot()?;
         view.list_segments()?;
         view.check_chain();
@@ -327,7 +333,6 @@ impl LaneSite {
         };
         let lane = Lane {
             no: r.held.no,
-            epoch: r.segment.header.epoch,
             store_id: self.store_id,
             vfs: self.vfs.clone(),
             dir: r.held.dir,
@@ -350,9 +355,4 @@ impl LaneSite {
         super::upkeep::start(&lane);
         Ok(lane)
     }
-}
-
-/// Path of a lane's folder, for messages.
-pub(crate) fn lane_path(lanes: &Path, no: LaneNo) -> PathBuf {
-    lanes.join(name::lane_dir(no))
 }

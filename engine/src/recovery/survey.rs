@@ -5,8 +5,7 @@
 //! Y2. The watermark counts only proofs: marks in frames that verify, the lane file, marks that other lanes hold.
 
 use crate::error::Result;
-use crate::format::codec::wide;
-use crate::format::frame::{self, FrameHeader, kind};
+use crate::format::frame::{FrameHeader, kind};
 use crate::format::slot::Slot;
 use crate::segment::{Scan, Segment, Step};
 
@@ -71,10 +70,10 @@ pub(crate) fn survey(
                 s.take(segment, offset, &header, marked_gsn);
                 continue;
             }
-            Step::End { .. } => return Ok(s),
+            Step::End => return Ok(s),
             Step::Zero { offset } => (offset, true),
             Step::Bad { fault: crate::format::Fault::Newer, offset } => {
-                let e = crate::segment::file::FrameError::Bad(crate::format::Fault::Newer, None);
+                let e = crate::segment::file::FrameError::Bad(crate::format::Fault::Newer);
                 return Err(segment.explain(offset, e));
             }
             Step::Bad { offset, .. } => (offset, false),
@@ -124,12 +123,4 @@ impl Survey {
     pub(crate) fn bytes_behind(&self, at: u64) -> u64 {
         self.last_nonzero.unwrap_or(self.valid_end).max(self.valid_end).saturating_sub(at)
     }
-}
-
-/// Smallest range that a gap can stand for: a header of zero bytes.
-pub(crate) const GAP_MIN: u64 = frame::HEADER_LEN;
-
-/// Length of a range as a slice length.
-pub(crate) fn range_len(from: u64, upto: u64) -> u64 {
-    upto.saturating_sub(from).min(wide(usize::MAX))
 }

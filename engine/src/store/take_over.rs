@@ -16,6 +16,7 @@ use crate::format::control::{Body, CREATE_PENDING, Control};
 use crate::format::frame::kind;
 use crate::index::Record;
 use crate::lane::{Frame, Lane, Ticket, stage::FrameBody};
+use crate::limits;
 use crate::locks::SessionLock;
 use crate::options::planted;
 use crate::segment::{Scan, Step};
@@ -227,6 +228,10 @@ impl Store {
     }
 
     fn refuse_taken(&self, id: &SessionId) -> Result<()> {
+        let sessions = self.inner.lanes.read().index.table.len() as u64;
+        if sessions >= limits::SESSIONS_MAX {
+            return Err(Error::limit("number of sessions", sessions, limits::SESSIONS_MAX));
+        }
         let same: Vec<Record> =
             self.inner.lanes.read().index.table.all_by_id(id).cloned().collect();
         for record in same {
