@@ -37,7 +37,7 @@ fn a_whole_store_is_ok() {
 }
 
 #[test]
-fn damage_is_found_and_what_is_whole_is_read() {
+fn damage_is_found_and_named() {
     let place = Place::new();
     for i in 0..30 {
         let data = format!("{{\"todos\":[\"canary-{i}-end\"]}}");
@@ -57,6 +57,17 @@ fn damage_is_found_and_what_is_whole_is_read() {
     let named = |p: &&serde_json::Value| p["sessions"] == serde_json::json!(["s-777"]);
     let lost: Vec<_> = places.iter().filter(named).map(|p| p["seqs"].clone()).collect();
     assert!(lost.contains(&serde_json::json!([17])), "{places:?}");
+}
+
+#[test]
+fn what_is_whole_is_read_and_the_rest_is_named() {
+    let place = Place::new();
+    for i in 0..30 {
+        let data = format!("{{\"todos\":[\"canary-{i}-end\"]}}");
+        let args = ["append", "s-777", "--create", "-q", "-t", "todo/write", "-d", &data];
+        place.ever(&args).exits(0);
+    }
+    damage(&place, "canary-17-end");
     let read = place.ever(&["cat", "s-777", "-o", "json"]).exits(12);
     assert_eq!(read.text().lines().count(), 29);
     assert!(!read.text().contains("canary-17-end") && read.text().contains("canary-18-end"));
@@ -64,4 +75,19 @@ fn damage_is_found_and_what_is_whole_is_read() {
     place.ever(&["cat", "s-777@18.."]).exits(0);
     place.ever(&["export", "s-777", "--out", "out.jsonl"]).exits(12);
     assert!(!place.path("out.jsonl").exists());
+}
+
+#[test]
+fn a_damaged_frame_of_an_import_costs_its_own_events_only() {
+    let place = Place::new();
+    place.write("in.jsonl", log("s-777", 20_000));
+    place.ever(&["import", "in.jsonl"]).exits(0);
+    damage(&place, "canary-5000\"");
+    let read = place.ever(&["cat", "s-777", "-o", "json"]).exits(12);
+    let lines = read.text().lines().count();
+    assert!((19_000..20_000).contains(&lines), "{lines}");
+    assert!(read.text().contains("canary-19999") && !read.text().contains("canary-5000\""));
+    let message = read.error()["message"].as_str().unwrap().to_owned();
+    assert!(message.starts_with(&format!("{} events", 20_000 - lines)), "{message}");
+    assert_eq!(place.ever(&["cat", "s-777@0..100"]).exits(0).text().lines().count(), 101);
 }
