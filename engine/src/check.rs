@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use crate::accept::{Candidate, Rules, judge};
 use crate::error::{Error, Result};
-use crate::format::control::{Body, Control};
 use crate::format::events::Events as FrameEvents;
 use crate::format::frame::{FrameHeader, flag, kind};
 use crate::format::index_frame::{IndexFrame, Run};
@@ -201,7 +200,7 @@ impl Check<'_> {
         let mut watermark = end.unwrap_or(durable);
         loop {
             let (offset, zero) = match scan.step()? {
-                Step::End { .. } => break,
+                Step::End => break,
                 Step::Frame { offset, header, payload } => {
                     if let Some(start) = gap.take() {
                         self.lost(segment, start, offset - start, (gsn, header.gsn));
@@ -217,8 +216,7 @@ impl Check<'_> {
                 }
                 Step::Zero { offset } => (offset, true),
                 Step::Bad { fault: crate::format::Fault::Newer, offset } => {
-                    let e =
-                        crate::segment::file::FrameError::Bad(crate::format::Fault::Newer, None);
+                    let e = crate::segment::file::FrameError::Bad(crate::format::Fault::Newer);
                     return Err(segment.explain(offset, e));
                 }
                 Step::Bad { offset, .. } => (offset, false),
@@ -336,6 +334,7 @@ impl Check<'_> {
             let lanes = self.store.inner.lanes.read();
             lanes.index.table.iter().map(|r| (r.no, r.clone())).collect()
         };
+        self.orphans();
         for (no, record) in &records {
             if !self.in_part(no.counter()) {
                 continue;
@@ -349,6 +348,23 @@ impl Check<'_> {
             self.session(record)?;
         }
         Ok(())
+    }
+
+    /// Events whose session has no creation in any lane.
+    fn orphans(&mut self) {
+        let mut orphans: Vec<SessionNo> =
+            self.store.inner.lanes.read().index.table.orphans().collect();
+        orphans.retain(|no| self.in_part(no.counter()));
+        for no in orphans {
+            self.report.damage.push(Damage {
+                path: self.store.inner.path.clone(),
+                offset: 0,
+                kind: "events-missing",
+                message: format!("events of session {no:?} are there, its creation is not"),
+                sessions: Vec::new(),
+                seqs: Vec::new(),
+            });
+        }
     }
 
     fn note(&mut self, record: &Record, kind: &'static str, message: String) {
@@ -484,12 +500,4 @@ fn judge_frame(
         }
     }
     Ok(())
-}
-
-/// The id in a create frame, for messages about frames whose session the index does not know.
-pub(crate) fn id_in(kind: u8, payload: &[u8]) -> Option<SessionId> {
-    match Control::decode(kind, payload).ok()?.body {
-        Body::Create { id, .. } | Body::Fork { id, .. } => SessionId::from_wtf8(&id).ok(),
-        _ => None,
-    }
 }

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::types::{EventId, LaneNo, Seq, SessionId, SessionNo};
+use crate::types::{LaneNo, Seq, SessionId, SessionNo};
 
 /// Result of every call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -101,7 +101,6 @@ pub(crate) struct Facts {
     pub(crate) session: Option<SessionId>,
     pub(crate) session_no: Option<SessionNo>,
     pub(crate) seq: Option<Seq>,
-    pub(crate) event: Option<EventId>,
     pub(crate) expected: Option<u64>,
     pub(crate) holder: Option<Holder>,
     pub(crate) os_code: Option<i32>,
@@ -198,11 +197,6 @@ impl Error {
         self
     }
 
-    pub(crate) fn with_event(mut self, event: EventId) -> Self {
-        self.facts.event = Some(event);
-        self
-    }
-
     pub(crate) fn with_expected(mut self, expected: u64) -> Self {
         self.facts.expected = Some(expected);
         self
@@ -283,12 +277,6 @@ impl Error {
     #[must_use]
     pub fn seq(&self) -> Option<Seq> {
         self.facts.seq
-    }
-
-    /// Event concerned, by its identity in the log.
-    #[must_use]
-    pub fn event(&self) -> Option<EventId> {
-        self.facts.event
     }
 
     /// For [`ErrorKind::Conflict`]: the next seq of the session.

@@ -202,13 +202,6 @@ impl Locks {
     }
 }
 
-impl SessionLock {
-    /// The session that is locked.
-    pub(crate) fn no(&self) -> SessionNo {
-        self.no
-    }
-}
-
 impl Drop for SessionLock {
     fn drop(&mut self) {
         if self.locks.is_forked() {

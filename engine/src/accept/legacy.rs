@@ -7,9 +7,8 @@
 use std::borrow::Cow;
 
 use super::refusal::Refusal;
-use super::{ASSISTANT_MESSAGE, Class, STEERING_MESSAGE, TOOL_RESULT, Top, USER_MESSAGE};
+use super::{ASSISTANT_MESSAGE, Class, TOOL_RESULT, Top, USER_MESSAGE};
 use crate::json;
-use crate::types::Seq;
 
 /// Start of every message id that a conversion gives.
 pub(super) const ID_PREFIX: &[u8] = b"legacy-message:";
@@ -25,7 +24,8 @@ pub(crate) struct Modern {
 
 /// The message id that a conversion gives to the event `seq` of a session, as WTF-8. A tool result that
 /// replaces another one takes the id of that one instead.
-pub(crate) fn minted_id(session: &[u8], seq: Seq) -> Vec<u8> {
+#[cfg(test)]
+pub(crate) fn minted_id(session: &[u8], seq: crate::Seq) -> Vec<u8> {
     [ID_PREFIX, session, b":", seq.to_string().as_bytes()].concat()
 }
 

@@ -10,7 +10,6 @@
 //!
 //! # Units
 //! Lengths in bytes of JSON text, depth in open arrays and objects, time in Unix milliseconds.
-#![allow(dead_code, unused_imports, reason = "the callers live in modules that are merged apart")]
 
 mod header;
 mod legacy;
@@ -24,7 +23,9 @@ mod tests;
 
 pub use header::HeaderView;
 pub(crate) use header::{check_header, check_header_template};
-pub(crate) use legacy::{Modern, minted_id, modernise};
+#[cfg(test)]
+pub(crate) use legacy::minted_id;
+pub(crate) use legacy::modernise;
 pub(crate) use marks::{parse_sources, parse_surface_op};
 pub(crate) use refusal::Refusal;
 

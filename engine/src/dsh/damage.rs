@@ -11,9 +11,9 @@ use crate::Seq;
 use crate::json::{JsonFaultKind, check, check_prefix, is_space};
 
 /// Bytes scanned for one byte of text, at most.
-const WORK_FACTOR: usize = 16;
+const WORK_FACTOR: usize = 32;
 /// Bytes that may be scanned whatever the length.
-const WORK_FREE_BYTES: usize = 1 << 20;
+const WORK_FREE_BYTES: usize = 16 << 10;
 
 /// Whether `text` holds a whole event. `placed` tells whether events here have a seq, when that is known;
 /// `next` is the seq that would come next.

@@ -11,7 +11,7 @@
 use super::rows::push_all;
 use super::write::push_u64;
 use crate::accept::{HeaderView, Refusal, check_header, check_header_template};
-use crate::json::{JsonFaultKind, split_object, string_value, unescape, write_string};
+use crate::json::{JsonFaultKind, split_object, unescape, write_string};
 use crate::limits::{HEADER_BYTES_MAX, JSON_DEPTH_MAX};
 use crate::{Error, ErrorKind, Result, SessionId};
 
@@ -128,7 +128,7 @@ fn refuse(refusal: Refusal) -> Error {
             _ => no_header(fault),
         },
         Refusal::Shape { field, .. } if matches!(&**field, "type" | "version") => {
-            no_header(&format!("{field} {refusal}"))
+            no_header(&format!("{field}: {refusal}"))
         }
         _ => refusal.header_error(),
     }

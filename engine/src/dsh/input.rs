@@ -50,6 +50,17 @@ impl<R: Read> Input<R> {
         matches!(self, Self::Zstd(_))
     }
 
+    /// Reads to the end of the frame in which the reader stands.
+    ///
+    /// # Errors
+    /// `Corrupt` when the frame is damaged.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        match self {
+            Self::Plain(_) => Ok(()),
+            Self::Zstd(source) => source.settle(),
+        }
+    }
+
     /// What was left over of a compressed input.
     pub(super) fn torn(&self) -> Option<TornFrame> {
         match self {

@@ -75,8 +75,8 @@ impl<S: Source> Lines<S> {
     }
 
     /// The source, for what it knows about the end.
-    pub(super) fn source(&self) -> &S {
-        &self.source
+    pub(super) fn source(&mut self) -> &mut S {
+        &mut self.source
     }
 
     /// The next line; none at the end of the text.
@@ -102,8 +102,7 @@ impl<S: Source> Lines<S> {
             };
             let start = self.pos;
             self.pos += end + 1;
-            if self.carry.is_empty() && self.nuls == 0 {
-                self.fits(end, offset)?;
+            if self.carry.is_empty() && self.nuls == 0 && end <= self.line_bytes_max {
                 self.lines += 1;
                 let text = self.chunk.get(start..start + end).unwrap_or_default();
                 return Ok(Some(Line { text, no: self.lines, offset, ended: true, nuls: 0 }));
@@ -121,19 +120,27 @@ impl<S: Source> Lines<S> {
         Ok(Some(Line { text, no: self.lines, offset, ended, nuls: self.nuls }))
     }
 
-    /// Moves a part of the chunk to `carry`; a run of NUL at its end is only counted.
+    /// Moves a part of the chunk to `carry`. Of a run of NUL one is kept, when something follows it: the
+    /// line is damaged then, whatever the length of the run.
     fn hold(&mut self, start: usize, end: usize, offset: u64) -> Result<()> {
-        let part = self.chunk.get(start..end).unwrap_or_default();
-        let body = part.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        if body > 0 {
-            self.fits(self.carry.len() + body, offset)?;
-            if self.nuls > 0 {
-                self.carry.push(0);
-                self.nuls = 0;
+        let mut at = start;
+        while at < end {
+            let part = self.chunk.get(at..end).unwrap_or_default();
+            let lead = part.iter().take_while(|byte| **byte == 0).count();
+            self.nuls += lead as u64;
+            let body = part.get(lead..).unwrap_or_default();
+            let body = body.get(..memchr(0, body).unwrap_or(body.len())).unwrap_or_default();
+            at += lead + body.len();
+            if body.is_empty() {
+                continue;
             }
-            self.carry.extend_from_slice(part.get(..body).unwrap_or_default());
+            let joint = usize::from(self.nuls > 0);
+            self.fits(self.carry.len() + joint + body.len(), offset)?;
+            if std::mem::take(&mut self.nuls) > 0 {
+                self.carry.push(0);
+            }
+            self.carry.extend_from_slice(body);
         }
-        self.nuls += (part.len() - body) as u64;
         Ok(())
     }
 

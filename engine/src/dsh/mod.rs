@@ -7,6 +7,8 @@
 //! X1. What was read and is written again has every byte of `data` and of the header as it was.
 //! X2. What the writers write, the reader reads as the same events.
 
+mod append;
+mod canonical;
 mod damage;
 mod frame;
 mod header;
@@ -23,6 +25,7 @@ mod write;
 mod zstd;
 
 pub use self::zstd::FrameWriter;
+pub use append::json_event_line;
 pub(crate) use header::with_id;
 pub use header::{ImportHeader, NewHeader};
 pub use outcome::{ImportOutcome, Place, TornTail, Warning, WarningKind};

@@ -6,9 +6,10 @@
 //! P3. A run of fewer than three is written as events.
 //! P4. The memory of a run is the text of its row.
 
-use super::rows::{CHUNK_TYPE, MEMBER_END, RowKind, Shared, open_event, push_all, string_end};
+use super::rows::{
+    CHUNK_TYPE, MEMBER_END, RowKind, Shared, open_event, push_all, take_number, take_string,
+};
 use super::write::{push_i64, push_u64, write_event};
-use crate::json;
 use crate::limits::SAFE_INTEGER_MAX;
 use crate::{EventRef, Result, Seq};
 
@@ -193,20 +194,4 @@ fn split_chunk(data: &[u8]) -> Option<(Shared<'_>, &[u8])> {
     let rest = rest.strip_prefix(b",\"")?.strip_prefix(kind.one().as_bytes())?;
     let (string, rest) = take_string(rest.strip_prefix(b"\":")?)?;
     (rest == MEMBER_END).then_some((Shared { kind, turn, step, index, id, name }, string))
-}
-
-fn take_number(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = text.iter().position(|byte| *byte == b',')?;
-    let (number, rest) = text.split_at(end);
-    let first = json::kind_of(*number.first()?)?;
-    // Whitespace after a number would be lost with the row.
-    let tight = !number.last().is_some_and(|byte| json::is_space(*byte));
-    (first == json::Kind::Number && tight).then_some((number, rest))
-}
-
-fn take_string(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    if text.first() != Some(&b'"') {
-        return None;
-    }
-    text.split_at_checked(string_end(text)?)
 }

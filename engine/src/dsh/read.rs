@@ -130,11 +130,25 @@ pub fn read_log<R: Read>(
     let mut reading = Reading::new(options, sink);
     reading.outcome.compressed = compressed;
     while let Some(line) = lines.next().map_err(|e| reading.blame_damage(e))? {
-        reading.line(&line)?;
+        if let Err(error) = reading.line(&line) {
+            return Err(blame_frame(error, lines.source()));
+        }
     }
     reading.outcome.text_bytes = lines.offset();
     let torn = lines.source().torn();
     reading.finish(torn.map(|torn| (torn.offset, torn.bytes)))
+}
+
+/// A frame that fails its checksum makes its text worthless: it is the error then, not what the text breaks.
+fn blame_frame<R: Read>(error: Error, input: &mut Input<R>) -> Error {
+    use ErrorKind::{Corrupt, Invalid, Limit, Unsupported};
+    if !matches!(error.kind(), Corrupt | Invalid | Limit | Unsupported) {
+        return error;
+    }
+    match input.settle() {
+        Err(frame) if frame.kind() == Corrupt => frame,
+        _ => error,
+    }
 }
 
 /// A line that is no event, with nothing whole after it so far.
@@ -254,12 +268,12 @@ impl<'a> Reading<'a> {
         if let Some(damage) = self.damage {
             return if self.holds_event(text) { Err(damage.error()) } else { Ok(()) };
         }
-        let fields = match Fields::split(text, self.line_depth_max()) {
+        let mut fields = match Fields::split(text, self.line_depth_max()) {
             Ok(fields) => fields,
             Err(fault) => return self.damaged(line, text, fault),
         };
         let placed = self.settle(line, &fields)?;
-        let result = self.record(line, &fields, placed);
+        let result = self.record(line, &mut fields, placed);
         result.map_err(|e| at_line(e, line).with_seq(self.next))
     }
 
@@ -341,7 +355,7 @@ impl<'a> Reading<'a> {
         Ok(placed)
     }
 
-    fn record(&mut self, line: &Line<'_>, fields: &Fields<'_>, placed: bool) -> Result<()> {
+    fn record(&mut self, line: &Line<'_>, fields: &mut Fields<'_>, placed: bool) -> Result<()> {
         if let Some(kind) = fields.row_kind() {
             return self.row(line, fields, kind, placed);
         }
@@ -381,7 +395,10 @@ impl<'a> Reading<'a> {
                 ignorable: false,
                 surface_first: false,
             };
-            self.give(event, line.no)
+            // No rule looks into a stream chunk; seq and time were checked with the row.
+            self.sink.event(event, self.next, line.no)?;
+            self.next += 1;
+            Ok(())
         });
         self.scratch = scratch;
         result

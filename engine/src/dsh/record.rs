@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use super::canonical::{row_kind, split_canonical};
 use super::rows::{Row, RowKind};
 use crate::accept::{Refusal, parse_sources, parse_surface_op};
 use crate::json::{self, JsonFault, split_object, string_value, unescape};
@@ -18,20 +19,22 @@ use crate::{Error, NewEvent, Result, Seq};
 const KEY_SHOWN_BYTES: usize = 64;
 
 /// The members of a line.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(super) struct Fields<'a> {
-    kind: Option<&'a [u8]>,
-    seq: Option<&'a [u8]>,
-    time: Option<&'a [u8]>,
-    seq0: Option<&'a [u8]>,
-    time0: Option<&'a [u8]>,
-    data: Option<&'a [u8]>,
-    surface_op: Option<&'a [u8]>,
-    sources: Option<&'a [u8]>,
-    ignorable: Option<&'a [u8]>,
-    surface_first: bool,
+    pub(super) kind: Option<&'a [u8]>,
+    pub(super) seq: Option<&'a [u8]>,
+    pub(super) time: Option<&'a [u8]>,
+    pub(super) seq0: Option<&'a [u8]>,
+    pub(super) time0: Option<&'a [u8]>,
+    pub(super) data: Option<&'a [u8]>,
+    pub(super) surface_op: Option<&'a [u8]>,
+    pub(super) sources: Option<&'a [u8]>,
+    /// What `sources` holds, where that was read already.
+    pub(super) seqs: Option<Vec<Seq>>,
+    pub(super) ignorable: Option<&'a [u8]>,
+    pub(super) surface_first: bool,
     /// A key that no envelope has, as it stands between its quotes.
-    unknown: Option<&'a [u8]>,
+    pub(super) unknown: Option<&'a [u8]>,
 }
 
 impl<'a> Fields<'a> {
@@ -40,6 +43,20 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// Where and how the line is not one JSON object.
     pub(super) fn split(text: &'a [u8], depth_max: usize) -> std::result::Result<Self, JsonFault> {
+        match split_canonical(text, depth_max) {
+            Some(fields) => Ok(fields),
+            None => Self::split_general(text, depth_max),
+        }
+    }
+
+    /// Takes a line of any layout apart.
+    ///
+    /// # Errors
+    /// As for [`Fields::split`].
+    pub(super) fn split_general(
+        text: &'a [u8],
+        depth_max: usize,
+    ) -> std::result::Result<Self, JsonFault> {
         let mut fields = Self::default();
         split_object(text, depth_max, |key, value, _| fields.take(key, value))?;
         Ok(fields)
@@ -90,9 +107,15 @@ impl<'a> Fields<'a> {
         self.seq.is_some() || self.time.is_some() || self.seq0.is_some() || self.time0.is_some()
     }
 
+    /// Whether the line names a time, and whether it names a seq.
+    pub(super) fn names(&self) -> (bool, bool) {
+        (self.time.is_some(), self.seq.is_some())
+    }
+
     /// The kind of row, when the type is the tag of one.
     pub(super) fn row_kind(&self) -> Option<RowKind> {
-        RowKind::of_tag(&string_value(self.kind?)?)
+        let kind = self.kind?;
+        row_kind(kind).or_else(|| RowKind::of_tag(&string_value(kind)?))
     }
 
     /// Whether the line has the shape of an event or a row: all that its envelope must have.
@@ -157,7 +180,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// `Invalid` with the field, `Limit` for a type or data that is too long.
-    pub(super) fn event(&self, placed: bool, event_bytes_max: usize) -> Result<NewEvent<'a>> {
+    pub(super) fn event(&mut self, placed: bool, event_bytes_max: usize) -> Result<NewEvent<'a>> {
         let wrong = |field: &str, what: &str| Err(Error::invalid(field, what));
         let Some(kind) = self.kind.and_then(string_value) else {
             return wrong("type", "it must be a string");
@@ -191,7 +214,11 @@ impl<'a> Fields<'a> {
         }
         let surface_op = self.surface_op.map(parse_surface_op).transpose();
         let surface_op = surface_op.map_err(Refusal::header_error)?;
-        let sources = self.sources.map(seqs).transpose().map_err(Refusal::header_error)?;
+        let sources = match (self.seqs.take(), self.sources) {
+            (Some(seqs), _) => Some(seqs),
+            (None, Some(text)) => Some(seqs(text).map_err(Refusal::header_error)?),
+            (None, None) => None,
+        };
         Ok(NewEvent {
             event_type: kind,
             data: Cow::Borrowed(data),
@@ -234,26 +261,28 @@ fn seqs(value: &[u8]) -> std::result::Result<Vec<Seq>, Refusal> {
     }
 }
 
-/// Seqs of at most 15 digits without whitespace or signs, the form in which nearly all are written.
-fn plain_seqs(value: &[u8]) -> Option<Vec<Seq>> {
+/// An array of seqs of at most 15 digits, without anything between its tokens; nothing for other text,
+/// valid or not.
+pub(super) fn plain_seqs(value: &[u8]) -> Option<Vec<Seq>> {
     let inner = value.strip_prefix(b"[")?.strip_suffix(b"]")?;
-    let mut seqs = Vec::with_capacity(if inner.is_empty() { 0 } else { inner.len() / 6 + 1 });
+    if inner.is_empty() {
+        return Some(Vec::new());
+    }
+    let mut seqs = Vec::with_capacity(inner.len() / 6 + 1);
     let (mut seq, mut digits) = (0, 0);
-    for byte in inner {
+    for byte in inner.iter().chain(b",") {
         match byte {
-            b'0'..=b'9' if digits < 15 => {
+            // A zero may only stand alone.
+            b'0'..=b'9' if digits < 15 && (digits == 0 || seq > 0) => {
                 seq = seq * 10 + u64::from(byte - b'0');
                 digits += 1;
             }
-            b',' => {
+            b',' if digits > 0 => {
                 seqs.push(seq);
                 (seq, digits) = (0, 0);
             }
             _ => return None,
         }
-    }
-    if digits > 0 {
-        seqs.push(seq);
     }
     Some(seqs)
 }

@@ -8,7 +8,7 @@
 //! # Units
 //! `seq0`: seq of the first member. `time0`: its time in Unix milliseconds; gaps are differences of those.
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2};
 
 use super::write::{push_i64, push_u64};
 use crate::json::{self, Kind, Members, unescape};
@@ -133,7 +133,20 @@ impl<'a> Row<'a> {
         time0: i64,
         data: &'a [u8],
     ) -> std::result::Result<Self, &'static str> {
-        let fields = RowFields::split(kind, data)?;
+        if let Some(fields) = RowFields::canonical(kind, data)
+            && let Ok(row) = Self::of_fields(kind, seq0, time0, &fields)
+        {
+            return Ok(row);
+        }
+        Self::of_fields(kind, seq0, time0, &RowFields::split(kind, data)?)
+    }
+
+    fn of_fields(
+        kind: RowKind,
+        seq0: Seq,
+        time0: i64,
+        fields: &RowFields<'a>,
+    ) -> std::result::Result<Self, &'static str> {
         let number = |text: Option<&'a [u8]>, what| match text {
             Some(text) if json::kind(text) == Some(Kind::Number) => Ok(text),
             _ => Err(what),
@@ -161,11 +174,15 @@ impl<'a> Row<'a> {
             .filter(|text| json::is_array(text))
             .ok_or("its texts or args must be an array")?;
         let mut members = 0_u64;
-        for element in Flat::new(strings) {
+        let mut elements = Flat::new(strings);
+        for element in &mut elements {
             if element.first() != Some(&b'"') {
                 return Err("its members must be strings");
             }
             members += 1;
+        }
+        if elements.rest != b"]" {
+            return Err("its texts or args must stand alone");
         }
         if members == 0 {
             return Err("it has no members");
@@ -234,6 +251,36 @@ struct RowFields<'a> {
 }
 
 impl<'a> RowFields<'a> {
+    /// The parts of data that has its keys in the order of writers, with nothing between its tokens. The
+    /// text of the strings may go on behind their array.
+    fn canonical(kind: RowKind, data: &'a [u8]) -> Option<Self> {
+        let (turn, rest) = take_number(data.strip_prefix(b"{\"turn\":")?)?;
+        let (step, rest) = take_number(rest.strip_prefix(b",\"step\":")?)?;
+        let (index, rest) = take_number(rest.strip_prefix(b",\"index\":")?)?;
+        let rest = rest.strip_prefix(b",\"dt\":")?;
+        let (dt, mut rest) = rest.split_at_checked(memchr(b']', rest)? + 1)?;
+        let (mut id, mut name) = (None, None);
+        if kind == RowKind::ToolCall {
+            let (text, after) = take_string(rest.strip_prefix(b",\"id\":")?)?;
+            (id, rest) = (Some(text), after);
+            if let Some(after) = rest.strip_prefix(b",\"name\":") {
+                let (text, after) = take_string(after)?;
+                (name, rest) = (Some(text), after);
+            }
+        }
+        let rest = rest.strip_prefix(b",\"")?.strip_prefix(kind.many().as_bytes())?;
+        let strings = rest.strip_prefix(b"\":")?.strip_suffix(b"}")?;
+        Some(Self {
+            turn: Some(turn),
+            step: Some(step),
+            index: Some(index),
+            dt: Some(dt),
+            id,
+            name,
+            strings: Some(strings),
+        })
+    }
+
     fn split(kind: RowKind, data: &'a [u8]) -> std::result::Result<Self, &'static str> {
         if !json::is_object(data) {
             return Err("its data must be an object");
@@ -301,6 +348,24 @@ pub(super) fn string_end(text: &[u8]) -> Option<usize> {
         }
         at = hit + 2;
     }
+}
+
+/// A number and the comma after it, at the start of valid text, with nothing between them.
+pub(super) fn take_number(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = text.iter().position(|byte| *byte == b',')?;
+    let (number, rest) = text.split_at(end);
+    let first = json::kind_of(*number.first()?)?;
+    // Whitespace after a number would be lost with the row.
+    let tight = !number.last().is_some_and(|byte| json::is_space(*byte));
+    (first == Kind::Number && tight).then_some((number, rest))
+}
+
+/// A string at the start of valid text.
+pub(super) fn take_string(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    if text.first() != Some(&b'"') {
+        return None;
+    }
+    text.split_at_checked(string_end(text)?)
 }
 
 /// Appends the envelope of an event up to its data.

@@ -124,6 +124,18 @@ impl<R: Read> ZstdSource<R> {
         self.torn
     }
 
+    /// Decodes the rest of the frame in which the reader stands, and drops its text.
+    ///
+    /// # Errors
+    /// `Corrupt` when the frame is damaged.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        let mut text = vec![0; INPUT_BYTES];
+        while let State::Frame = self.state {
+            self.decode(&mut text)?;
+        }
+        Ok(())
+    }
+
     fn offset(&self) -> u64 {
         self.base + self.pos as u64
     }

@@ -102,10 +102,6 @@ impl<'a> Walk<'a> {
         Self { buf, at }
     }
 
-    pub(crate) const fn offset(&self) -> usize {
-        self.at
-    }
-
     pub(crate) const fn left(&self) -> usize {
         self.buf.len().saturating_sub(self.at)
     }

@@ -16,9 +16,9 @@ use crate::format::index_frame::IndexFrame;
 use crate::format::segment::{HEADER_LEN, SegmentHeader};
 use crate::format::slot::{LaneState, STRIDE, Slot};
 use crate::format::{Fault, name};
-use crate::segment::{Scan, Segment, Step};
+use crate::segment::{Pool, Scan, Segment, Step};
 use crate::types::{LaneNo, SegmentNo};
-use crate::vfs::{OpenHow, VfsDir, VfsFile};
+use crate::vfs::{OpenHow, VfsDir};
 
 /// What a reader found wrong in a lane.
 #[derive(Clone, Debug)]
@@ -54,7 +54,9 @@ pub(crate) struct LaneView {
     pub(crate) frames: u64,
     store_id: [u8; 16],
     mapped: bool,
-    lane_file: Option<Arc<dyn VfsFile>>,
+    pool: Arc<Pool>,
+    /// Where reading must stop: this process's own writer of the lane failed there.
+    pub(crate) held_at: Option<(SegmentNo, u64)>,
 }
 
 impl LaneView {
@@ -65,6 +67,7 @@ impl LaneView {
         path: PathBuf,
         store_id: [u8; 16],
         mapped: bool,
+        pool: Arc<Pool>,
     ) -> Self {
         Self {
             no,
@@ -79,7 +82,8 @@ impl LaneView {
             frames: 0,
             store_id,
             mapped,
-            lane_file: None,
+            pool,
+            held_at: None,
         }
     }
 
@@ -96,14 +100,11 @@ impl LaneView {
 
     /// Reads the slots of the lane file.
     pub(crate) fn read_slot(&mut self) -> Result<()> {
-        if self.lane_file.is_none() {
-            match self.dir.open(name::LANE, OpenHow::Read) {
-                Ok(f) => self.lane_file = Some(f),
-                Err(e) if e.kind() == crate::ErrorKind::NotFound => return Ok(()),
-                Err(e) => return Err(e),
-            }
-        }
-        let Some(file) = &self.lane_file else { return Ok(()) };
+        let file = match self.dir.open(name::LANE, OpenHow::Read) {
+            Ok(f) => f,
+            Err(e) if e.kind() == crate::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(e),
+        };
         let mut b = vec![0; 2 * STRIDE as usize];
         let n = file.read_at(&mut b, 0)?;
         self.slot = Slot::newest(b.get(..n).unwrap_or(&[]), &self.store_id, self.no);
@@ -178,7 +179,8 @@ impl LaneView {
                 "the file is shorter than its header says",
             );
         }
-        Ok(Some(Segment::new(header, file, path, self.mapped)))
+        let (dir, pool) = (self.dir.clone(), self.pool.clone());
+        Ok(Some(Segment::lazy(header, dir, pool, path, self.mapped)))
     }
 
     /// A stand-in for a damaged header, from the successor's or the lane file's copy of the salt.
@@ -233,6 +235,7 @@ impl LaneView {
 
     /// Whether the chain of segments is whole; what is missing is found.
     pub(crate) fn check_chain(&mut self) {
+        self.findings.retain(|f| f.kind != "segment-missing");
         let mut missing = Vec::new();
         let mut before = None;
         for (no, s) in &self.segments {
@@ -278,10 +281,12 @@ impl LaneView {
             let known_end = self.known_end(no);
             let from = if from == 0 { self.enter(&segment, index, known_end)? } else { from };
             let limit = known_end.unwrap_or_else(|| self.limit_of(&segment));
+            let held = self.held_at.filter(|h| h.0 == no);
+            let limit = held.map_or(limit, |h| limit.min(h.1));
             // Behind a known end nothing can be in flight.
             let at_bad = if known_end.is_some() { AtBad::Resync } else { at_bad };
             let end = self.walk(&segment, from, limit, index, at_bad)?;
-            match self.successor(no) {
+            match self.successor(no).filter(|_| held.is_none()) {
                 Some(next) if known_end.is_some() || end >= limit => {
                     self.at = Some((next.no(), 0));
                 }
@@ -299,6 +304,12 @@ impl LaneView {
             Some(s) if s.state == LaneState::Poisoned && s.segment == segment.no() => s.durable_end,
             _ => segment.frames_limit(),
         }
+    }
+
+    /// Offset below which frames are known to have been durable.
+    fn known_written(&self, no: SegmentNo, limit: u64) -> u64 {
+        let by_slot = self.slot.as_ref().filter(|s| s.segment == no).map_or(0, |s| s.durable_end);
+        if self.known_end(no).is_some() { limit } else { by_slot }
     }
 
     /// Starts a segment: takes its INDEX chain where there is one. Returns where the walk begins.
@@ -387,7 +398,7 @@ impl LaneView {
         let mut end = from;
         loop {
             let (offset, clause) = match scan.step()? {
-                Step::End { .. } => return Ok(end),
+                Step::End => return Ok(end),
                 Step::Frame { offset, header, payload } => {
                     end = offset + header.frame_len();
                     self.take_frame(segment, offset, header, payload, index)?;
@@ -395,14 +406,15 @@ impl LaneView {
                 }
                 Step::Zero { offset } => (offset, Fault::Zero.clause()),
                 Step::Bad { fault: Fault::Newer, offset } => {
-                    return Err(segment.explain(
-                        offset,
-                        crate::segment::file::FrameError::Bad(Fault::Newer, None),
-                    ));
+                    return Err(segment
+                        .explain(offset, crate::segment::file::FrameError::Bad(Fault::Newer)));
                 }
                 Step::Bad { offset, fault } => (offset, fault.clause()),
             };
-            if at_bad == AtBad::Stop {
+            // Zero bytes are the end, unless it is known that there was more.
+            let at_end =
+                clause == Fault::Zero.clause() && offset >= self.known_written(segment.no(), limit);
+            if at_bad == AtBad::Stop || at_end {
                 return Ok(end);
             }
             match scan.resync(self.next_gsn)? {
@@ -451,12 +463,6 @@ impl LaneView {
             self.find(segment.path.clone(), offset, "payload", fault.clause());
         }
         Ok(())
-    }
-
-    /// Offset and salt of the place where the walk stands.
-    pub(crate) fn position(&self) -> Option<(Arc<Segment>, u64)> {
-        let (no, at) = self.at?;
-        Some((self.segments.get(&no)?.clone(), at.max(HEADER_LEN)))
     }
 
     /// Bytes that the segments of the lane take on disk.

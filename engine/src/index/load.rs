@@ -12,7 +12,7 @@ use super::Index;
 use super::lane_view::{AtBad, Finding, LaneView};
 use crate::error::Result;
 use crate::format::name;
-use crate::segment::Segment;
+use crate::segment::{Pool, Segment};
 use crate::types::{LaneNo, SegmentNo};
 use crate::vfs::{EntryKind, VfsDir};
 
@@ -27,6 +27,7 @@ pub(crate) struct Lanes {
     /// The lane that this handle writes.
     pub(crate) own: Option<LaneNo>,
     pub(crate) index: Index,
+    pub(crate) pool: Arc<Pool>,
 }
 
 impl Lanes {
@@ -45,6 +46,7 @@ impl Lanes {
             views: BTreeMap::new(),
             own: None,
             index: Index::default(),
+            pool: Arc::default(),
         }
     }
 
@@ -72,7 +74,10 @@ impl Lanes {
         }
         let dir = self.dir.open_dir(&name::lane_dir(no))?;
         let path = self.path.join(name::lane_dir(no));
-        self.views.insert(no, LaneView::new(no, dir, path, self.store_id, self.mapped));
+        self.views.insert(
+            no,
+            LaneView::new(no, dir, path, self.store_id, self.mapped, self.pool.clone()),
+        );
         Ok(())
     }
 

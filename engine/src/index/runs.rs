@@ -116,7 +116,7 @@ fn by_walk(segment: &Segment, index: u64, session: SessionNo) -> Result<Vec<Run>
                     break;
                 }
             }
-            Step::End { .. } => break,
+            Step::End => break,
         }
     }
     Ok(block.runs_of(session).cloned().collect())

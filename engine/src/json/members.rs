@@ -55,6 +55,7 @@ impl<'a> Members<'a> {
     }
 
     /// Why the iterator ended before the end of the object.
+    #[cfg(test)]
     pub(crate) fn fault(&self) -> Option<JsonFault> {
         self.parts.fault
     }
@@ -87,6 +88,7 @@ impl<'a> Elements<'a> {
     }
 
     /// Why the iterator ended before the end of the array.
+    #[cfg(test)]
     pub(crate) fn fault(&self) -> Option<JsonFault> {
         self.parts.fault
     }

@@ -10,7 +10,6 @@
 //! # Units
 //! `offset`: bytes from the start of the text given. `depth`: open arrays and objects, the outermost
 //! included, so a scalar has depth 0 and `[]` has depth 1.
-#![allow(dead_code, unused_imports, reason = "the callers live in modules that are merged apart")]
 
 mod equal;
 mod members;

@@ -121,7 +121,7 @@ impl Lane {
             Part::Bytes { active, offset, buf, last_index } => {
                 active
                     .segment
-                    .file
+                    .file()?
                     .write_at(&buf, offset)
                     .map_err(|e| e.with_path(&active.segment.path).with_offset(offset))?;
                 self.counters.writes.fetch_add(1, Ordering::Relaxed);
@@ -153,15 +153,15 @@ impl Lane {
         let limit = from.segment.frames_limit();
         if planted!(self.options, SealBeforeSync) {
             if let Some(t) = trailer {
-                from.segment.file.write_at(t, limit)?;
+                from.segment.file()?.write_at(t, limit)?;
             }
         } else {
             self.sync_segment(&from.segment)?;
             if let Some(t) = trailer {
-                from.segment.file.write_at(t, limit)?;
+                from.segment.file()?.write_at(t, limit)?;
             }
         }
-        to.segment.file.write_at(header, 0)?;
+        to.segment.file()?.write_at(header, 0)?;
         if !planted!(self.options, SealBeforeSync) {
             self.sync_segment(&to.segment)?;
         }
@@ -180,9 +180,9 @@ impl Lane {
         let from = end.next_multiple_of(4_096);
         let upto = segment.frames_limit() & !4_095;
         if upto > from + limits::SEGMENT_CONTROL_RESERVE_BYTES {
-            let _ignored = segment.file.punch(from, upto - from);
+            let _ignored = segment.file().and_then(|f| f.punch(from, upto - from));
         }
-        let _ignored = segment.file.set_read_only();
+        let _ignored = segment.file().and_then(|f| f.set_read_only());
     }
 
     fn sync_file(&self, active: &Arc<Active>) -> Result<()> {
@@ -203,7 +203,7 @@ impl Lane {
             return Ok(());
         }
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        segment.file.sync_data().map_err(|e| e.with_path(&segment.path))
+        segment.file()?.sync_data().map_err(|e| e.with_path(&segment.path))
     }
 
     fn raise_durable(&self, upto: u64, gsn: u64) {

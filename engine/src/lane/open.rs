@@ -4,7 +4,7 @@
 //! Ta1. A lane is written only by the holder of the flock of its `lane` file.
 //! Ta2. A lane with a missing segment is not written to again: another lane is taken.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
@@ -110,8 +110,14 @@ impl LaneSite {
             held.file.sync_data()?;
             held.dir.sync()?;
         }
-        let mut view =
-            LaneView::new(held.no, held.dir.clone(), held.path.clone(), self.store_id, false);
+        let mut view = LaneView::new(
+            held.no,
+            held.dir.clone(),
+            held.path.clone(),
+            self.store_id,
+            false,
+            Arc::default(),
+        );
         view.read_slot()?;
         view.list_segments()?;
         view.check_chain();
@@ -230,7 +236,7 @@ impl LaneSite {
         let hint =
             slot.as_ref().filter(|s| s.segment == segment.no()).map_or(0, |s| s.index_offset);
         let start = apply::survey_start(segment, hint, same_boot);
-        let found = survey(segment, start, slot.as_ref(), marked_gsn)?;
+        let found = survey(segment, start, slot.as_ref(), marked_gsn, same_boot)?;
         let p = plan(&found, same_boot);
         let used = held.dir.list()?.iter().filter_map(|e| name::parse_segment(&e.name)).max();
         let next_no = used.unwrap_or(0).max(segment.no()) + 1;
@@ -327,7 +333,6 @@ impl LaneSite {
         };
         let lane = Lane {
             no: r.held.no,
-            epoch: r.segment.header.epoch,
             store_id: self.store_id,
             vfs: self.vfs.clone(),
             dir: r.held.dir,
@@ -342,6 +347,7 @@ impl LaneSite {
             durable: AtomicU64::new(0),
             durable_gsn: AtomicU64::new(r.gsn),
             poison: OnceLock::new(),
+            failed: Arc::default(),
             spare: Mutex::new(Vec::new()),
             counters: Counters::default(),
         };
@@ -350,9 +356,4 @@ impl LaneSite {
         super::upkeep::start(&lane);
         Ok(lane)
     }
-}
-
-/// Path of a lane's folder, for messages.
-pub(crate) fn lane_path(lanes: &Path, no: LaneNo) -> PathBuf {
-    lanes.join(name::lane_dir(no))
 }

@@ -54,17 +54,23 @@ impl Lane {
             ..segment.header
         };
         let mapped = self.options.read_mode == ReadMode::Map;
-        let segment =
-            Arc::new(Segment::new(header, segment.file.clone(), segment.path.clone(), mapped));
+        let segment = Arc::new(Segment::new(header, segment.file()?, segment.path.clone(), mapped));
         let to = Arc::new(Active {
             segment: segment.clone(),
             base_pos: stage.pos,
             base_offset: HEADER_LEN,
         });
-        stage.parts.push(Part::Rotate { from, trailer, to: to.clone(), header: header.encode() });
-        if let Some(view) = self.lanes.write().views.get_mut(&self.no) {
+        let mut lanes = self.lanes.write();
+        let pool = lanes.pool.clone();
+        if let Some(view) = lanes.views.get_mut(&self.no) {
+            // Readers open the old segment again when they need it, so that its descriptor can go.
+            let old = &from.segment;
+            let lazy = Segment::lazy(old.header, self.dir.clone(), pool, old.path.clone(), mapped);
+            view.segments.insert(old.no(), Arc::new(lazy));
             view.segments.insert(segment.no(), segment);
         }
+        drop(lanes);
+        stage.parts.push(Part::Rotate { from, trailer, to: to.clone(), header: header.encode() });
         stage.active = to;
         stage.offset = HEADER_LEN;
         stage.started_ns = now;

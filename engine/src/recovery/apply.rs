@@ -49,7 +49,7 @@ pub(crate) fn keep_copy(
     while at < upto {
         let want = narrow((upto - at).min(wide(CHUNK)));
         let part = buf.get_mut(..want).unwrap_or(&mut []);
-        let n = segment.file.read_at(part, at)?;
+        let n = segment.read_at(part, at)?;
         if n == 0 {
             break;
         }
@@ -69,10 +69,10 @@ pub(crate) fn rewrite(segment: &Segment, from: u64, upto: u64) -> Result<()> {
         let want = narrow((upto - at).min(wide(CHUNK)));
         let part = buf.get_mut(..want).unwrap_or(&mut []);
         segment.read(part, at)?;
-        segment.file.write_at(part, at)?;
+        segment.file()?.write_at(part, at)?;
         at += wide(want);
     }
-    segment.file.sync_data().map_err(|e| e.with_path(&segment.path))
+    segment.file()?.sync_data().map_err(|e| e.with_path(&segment.path))
 }
 
 /// Makes the segment that begins the next epoch, durable with its header.

@@ -5,8 +5,7 @@
 //! Y2. The watermark counts only proofs: marks in frames that verify, the lane file, marks that other lanes hold.
 
 use crate::error::Result;
-use crate::format::codec::wide;
-use crate::format::frame::{self, FrameHeader, kind};
+use crate::format::frame::{FrameHeader, kind};
 use crate::format::slot::Slot;
 use crate::segment::{Scan, Segment, Step};
 
@@ -48,6 +47,7 @@ pub(crate) fn survey(
     from: Start,
     slot: Option<&Slot>,
     marked_gsn: u64,
+    same_boot: bool,
 ) -> Result<Survey> {
     let mut scan = Scan::new(segment, from.offset, segment.frames_limit());
     let mut s = Survey {
@@ -71,18 +71,23 @@ pub(crate) fn survey(
                 s.take(segment, offset, &header, marked_gsn);
                 continue;
             }
-            Step::End { .. } => return Ok(s),
+            Step::End => return Ok(s),
             Step::Zero { offset } => (offset, true),
             Step::Bad { fault: crate::format::Fault::Newer, offset } => {
-                let e = crate::segment::file::FrameError::Bad(crate::format::Fault::Newer, None);
+                let e = crate::segment::file::FrameError::Bad(crate::format::Fault::Newer);
                 return Err(segment.explain(offset, e));
             }
             Step::Bad { offset, .. } => (offset, false),
         };
+        // In the boot that wrote them, bytes appear in order: behind zeros there is nothing.
+        let whole = start >= s.watermark && s.next_gsn >= marked_gsn;
+        if zero && same_boot && whole {
+            return Ok(s);
+        }
         let next = scan.resync(s.next_gsn)?;
         if next.is_none() {
             s.last_nonzero = scan.last_nonzero(start)?;
-            if zero && s.last_nonzero.is_none() {
+            if zero && whole && s.last_nonzero.is_none() {
                 return Ok(s);
             }
         }
@@ -124,12 +129,4 @@ impl Survey {
     pub(crate) fn bytes_behind(&self, at: u64) -> u64 {
         self.last_nonzero.unwrap_or(self.valid_end).max(self.valid_end).saturating_sub(at)
     }
-}
-
-/// Smallest range that a gap can stand for: a header of zero bytes.
-pub(crate) const GAP_MIN: u64 = frame::HEADER_LEN;
-
-/// Length of a range as a slice length.
-pub(crate) fn range_len(from: u64, upto: u64) -> u64 {
-    upto.saturating_sub(from).min(wide(usize::MAX))
 }

@@ -4,12 +4,15 @@
 //! G1. Bytes are copied out before they are verified, and verified before they are decoded.
 //! G2. A length from the file is used only after the frame header verified and after it was compared with the
 //!     capacity of the segment.
+//! G3. A handle keeps at most so many files and maps open as its pool allows; beyond that, files are opened for the
+//!     one read.
 //!
 //! # Units
 //! `offset`, `capacity`: bytes from the start of the file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
@@ -17,17 +20,45 @@ use crate::error::{Error, Result};
 use crate::format::codec::{crc, is_zero, narrow, wide};
 use crate::format::frame::{FrameHeader, HEADER_BYTES};
 use crate::format::segment::{SegmentHeader, TRAILER_LEN, Trailer};
-use crate::format::{Fault, frame};
+use crate::format::{Fault, frame, name};
+use crate::limits;
 use crate::types::SegmentNo;
-use crate::vfs::{VfsFile, VfsMap};
+use crate::vfs::{OpenHow, VfsDir, VfsFile, VfsMap};
+
+/// Counts the files and maps that the segments of a handle keep open.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    files: AtomicUsize,
+    maps: AtomicUsize,
+}
+
+/// Files that a handle keeps open for reading.
+const FILES_MAX: usize = 256;
+
+impl Pool {
+    fn take(counter: &AtomicUsize, max: usize) -> bool {
+        counter
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < max).then_some(n + 1))
+            .is_ok()
+    }
+}
+
+/// Where the bytes of a segment come from.
+#[derive(Debug)]
+enum Source {
+    /// A file that stays open: the writer's.
+    Own(Arc<dyn VfsFile>),
+    /// Opened when it is read.
+    Lazy { dir: Arc<dyn VfsDir>, pool: Arc<Pool>, kept: RwLock<Option<Arc<dyn VfsFile>>> },
+}
 
 /// A segment whose header verified, or was rebuilt from its successor.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) header: SegmentHeader,
-    pub(crate) file: Arc<dyn VfsFile>,
     /// For messages.
     pub(crate) path: PathBuf,
+    source: Source,
     map: RwLock<Option<Arc<dyn VfsMap>>>,
     mapped: bool,
 }
@@ -35,21 +66,50 @@ pub(crate) struct Segment {
 /// Why a frame cannot be given.
 #[derive(Debug)]
 pub(crate) enum FrameError {
-    /// The bytes are not a valid frame. With a header, its own checksum held.
-    Bad(Fault, Option<FrameHeader>),
+    /// The bytes are not a valid frame.
+    Bad(Fault),
     /// They could not be read.
     Io(Error),
 }
 
 impl Segment {
-    /// Wraps an open file. With `mapped`, single reads go through a map, made at the first of them.
+    /// Wraps an open file, which stays open. With `mapped`, single reads go through a map, made at the first of them.
     pub(crate) fn new(
         header: SegmentHeader,
         file: Arc<dyn VfsFile>,
         path: PathBuf,
         mapped: bool,
     ) -> Self {
-        Self { header, file, path, map: RwLock::new(None), mapped }
+        Self { header, path, source: Source::Own(file), map: RwLock::new(None), mapped }
+    }
+
+    /// A segment of a folder, opened when it is read.
+    pub(crate) fn lazy(
+        header: SegmentHeader,
+        dir: Arc<dyn VfsDir>,
+        pool: Arc<Pool>,
+        path: PathBuf,
+        mapped: bool,
+    ) -> Self {
+        let source = Source::Lazy { dir, pool, kept: RwLock::new(None) };
+        Self { header, path, source, map: RwLock::new(None), mapped }
+    }
+
+    /// The open file.
+    pub(crate) fn file(&self) -> Result<Arc<dyn VfsFile>> {
+        let (dir, pool, kept) = match &self.source {
+            Source::Own(file) => return Ok(file.clone()),
+            Source::Lazy { dir, pool, kept } => (dir, pool, kept),
+        };
+        if let Some(file) = &*kept.read() {
+            return Ok(file.clone());
+        }
+        let file = dir.open(&name::segment(self.no()), OpenHow::Read)?;
+        let mut slot = kept.write();
+        if slot.is_none() && Pool::take(&pool.files, FILES_MAX) {
+            *slot = Some(file.clone());
+        }
+        Ok(file)
     }
 
     pub(crate) fn no(&self) -> SegmentNo {
@@ -66,10 +126,7 @@ impl Segment {
         if self.mapped && self.read_mapped(buf, offset)? {
             return Ok(());
         }
-        let n = self
-            .file
-            .read_at(buf, offset)
-            .map_err(|e| e.with_path(&self.path).with_offset(offset))?;
+        let n = self.read_at(buf, offset)?;
         match buf.get_mut(n..) {
             Some(rest) if !rest.is_empty() => {
                 Err(Error::corrupt("the segment ends before its frames do; run check")
@@ -80,38 +137,37 @@ impl Segment {
         }
     }
 
+    /// Reads up to `buf.len()` bytes by pread.
+    pub(crate) fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let read = self.file().and_then(|f| f.read_at(buf, offset));
+        read.map_err(|e| e.with_path(&self.path).with_offset(offset))
+    }
+
     fn read_mapped(&self, buf: &mut [u8], offset: u64) -> Result<bool> {
         if let Some(map) = &*self.map.read() {
             return Ok(map.copy_out(buf, offset));
         }
-        let Some(map) = self.file.map().map_err(|e| e.with_path(&self.path))? else {
+        if let Source::Lazy { pool, .. } = &self.source
+            && !Pool::take(&pool.maps, limits::MAPS_MAX)
+        {
             return Ok(false);
-        };
+        }
+        let map = self.file().and_then(|f| f.map()).map_err(|e| e.with_path(&self.path))?;
+        let Some(map) = map else { return Ok(false) };
         let done = map.copy_out(buf, offset);
         *self.map.write() = Some(map);
         Ok(done)
-    }
-
-    /// Drops the map, if there is one; the next read makes it again.
-    pub(crate) fn unmap(&self) {
-        *self.map.write() = None;
-    }
-
-    /// Whether reads go through a map now.
-    pub(crate) fn is_mapped(&self) -> bool {
-        self.map.read().is_some()
     }
 
     /// Reads and verifies the header of the frame at `offset`.
     pub(crate) fn frame_header(&self, offset: u64) -> std::result::Result<FrameHeader, FrameError> {
         let mut head = [0; HEADER_BYTES];
         let room = self.frames_limit().saturating_sub(offset);
-        if room < frame::HEADER_LEN || offset % 8 != 0 {
-            return Err(FrameError::Bad(Fault::Short, None));
+        if room < frame::HEADER_LEN || !offset.is_multiple_of(8) {
+            return Err(FrameError::Bad(Fault::Short));
         }
         self.read(&mut head, offset).map_err(FrameError::Io)?;
-        FrameHeader::decode(&head, self.header.salt, offset, room)
-            .map_err(|f| FrameError::Bad(f, None))
+        FrameHeader::decode(&head, self.header.salt, offset, room).map_err(|f| FrameError::Bad(f))
     }
 
     /// Reads and verifies the frame at `offset`; its payload replaces what is in `payload`.
@@ -126,7 +182,7 @@ impl Segment {
         self.read(payload, offset + frame::HEADER_LEN).map_err(FrameError::Io)?;
         let sum = crc(payload.get(..len).unwrap_or(&[]));
         if sum != h.pcrc || !is_zero(payload.get(len..).unwrap_or(&[])) {
-            return Err(FrameError::Bad(Fault::Checksum, Some(h)));
+            return Err(FrameError::Bad(Fault::Checksum));
         }
         payload.truncate(len);
         Ok(h)
@@ -141,13 +197,13 @@ impl Segment {
     pub(crate) fn explain(&self, offset: u64, e: FrameError) -> Error {
         match e {
             FrameError::Io(e) => e,
-            FrameError::Bad(Fault::Newer, _) => Error::new(
+            FrameError::Bad(Fault::Newer) => Error::new(
                 crate::ErrorKind::Unsupported,
                 "a frame was written by a newer version; use that version",
             )
             .with_path(&self.path)
             .with_offset(offset),
-            FrameError::Bad(fault, _) => {
+            FrameError::Bad(fault) => {
                 Error::corrupt(format!("a stored frame is damaged ({}); run check", fault.clause()))
                     .with_path(&self.path)
                     .with_offset(offset)
@@ -158,11 +214,23 @@ impl Segment {
     /// The trailer, when the segment has a valid one.
     pub(crate) fn trailer(&self) -> Option<Trailer> {
         let mut b = [0; TRAILER_LEN as usize];
-        let at = self.frames_limit();
-        let n = self.file.read_at(&mut b, at).ok()?;
+        let n = self.read_at(&mut b, self.frames_limit()).ok()?;
         if wide(n) != TRAILER_LEN {
             return None;
         }
         Trailer::decode(&b, self.no(), self.header.salt, self.header.capacity).ok()
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if let Source::Lazy { pool, kept, .. } = &mut self.source {
+            if kept.get_mut().is_some() {
+                pool.files.fetch_sub(1, Ordering::Relaxed);
+            }
+            if self.map.get_mut().is_some() {
+                pool.maps.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
     }
 }

@@ -3,5 +3,5 @@
 pub(crate) mod file;
 pub(crate) mod scan;
 
-pub(crate) use file::Segment;
+pub(crate) use file::{Pool, Segment};
 pub(crate) use scan::{Scan, Step};

@@ -25,7 +25,7 @@ pub(crate) enum Step<'a> {
     /// Bytes that are no valid frame.
     Bad { offset: u64, fault: Fault },
     /// The end of the range.
-    End { offset: u64 },
+    End,
 }
 
 /// A walk from an offset up to `limit`.
@@ -46,16 +46,12 @@ impl<'s> Scan<'s> {
         Self { segment, at: from, limit, window: Vec::new(), window_at: 0, window_len: 0 }
     }
 
-    pub(crate) fn offset(&self) -> u64 {
-        self.at
-    }
-
     /// The next step. After `Zero` or `Bad` the walk stays where it is until `resync` or `skip_to`.
     pub(crate) fn step(&mut self) -> Result<Step<'_>> {
         let offset = self.at;
         let room = self.limit.saturating_sub(offset);
         if room < frame::HEADER_LEN {
-            return Ok(Step::End { offset });
+            return Ok(Step::End);
         }
         let salt = self.segment.header.salt;
         if !self.fill(offset, HEADER_BYTES)? {
@@ -147,11 +143,7 @@ impl<'s> Scan<'s> {
         }
         self.window_at = offset;
         let buf = self.window.get_mut(..want).unwrap_or(&mut []);
-        self.window_len = self
-            .segment
-            .file
-            .read_at(buf, offset)
-            .map_err(|e| e.with_path(&self.segment.path).with_offset(offset))?;
+        self.window_len = self.segment.read_at(buf, offset)?;
         Ok(self.window_len >= len)
     }
 

@@ -16,6 +16,7 @@ use crate::format::control::{Body, CREATE_PENDING, Control};
 use crate::format::frame::kind;
 use crate::index::Record;
 use crate::lane::{Frame, Lane, Ticket, stage::FrameBody};
+use crate::limits;
 use crate::locks::SessionLock;
 use crate::options::planted;
 use crate::segment::{Scan, Step};
@@ -112,6 +113,8 @@ impl StoreInner {
     /// Waits until the last event of a session is provably durable; returns what is known of the session then.
     fn settle(&self, no: SessionNo, own: LaneNo) -> Result<Record> {
         let until = self.vfs.monotonic_ns() + self.options.lock_wait_ms * 1_000_000;
+        // Only what is read under the lock counts: another may have had the session until a moment ago.
+        self.refresh()?;
         loop {
             let record = self.record(no)?;
             let last = record.last_lane();
@@ -227,6 +230,10 @@ impl Store {
     }
 
     fn refuse_taken(&self, id: &SessionId) -> Result<()> {
+        let sessions = self.inner.lanes.read().index.table.len() as u64;
+        if sessions >= limits::SESSIONS_MAX {
+            return Err(Error::limit("number of sessions", sessions, limits::SESSIONS_MAX));
+        }
         let same: Vec<Record> =
             self.inner.lanes.read().index.table.all_by_id(id).cloned().collect();
         for record in same {

@@ -28,8 +28,10 @@ fn printed(kind: ErrorKind) -> &'static str {
     }
 }
 
+/// A description of a case. Surrogates, which the parser refuses when they are alone, are not looked at.
 fn json(path: PathBuf) -> Value {
-    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+    let text = fs::read_to_string(path).unwrap().replace("\\ud", "\\u0");
+    serde_json::from_str(&text).unwrap()
 }
 
 struct Case {
@@ -133,7 +135,7 @@ fn real_projections_are_read() {
         let (outcome, kept) = read_with(fs::File::open(&file).unwrap(), &options).unwrap();
         assert!(outcome.projection && outcome.torn_bytes == 0, "{name}");
         let header = kept.header.as_ref().unwrap();
-        assert!(header.placeholder_cwd && !header.id.as_bytes().starts_with(b"{{"), "{name}");
+        assert!(header.placeholder_cwd && !header.view.id.as_bytes().starts_with(b"{{"), "{name}");
         counts.push(outcome.events);
         // What is exported has seq and time, and reads back as the same events.
         let mut text = kept.export(false);

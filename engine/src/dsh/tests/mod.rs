@@ -161,6 +161,6 @@ fn a_log_goes_through_as_it_is() {
     assert_eq!(outcome.warnings, []);
     assert_eq!(outcome.text_bytes, text.len() as u64);
     assert_eq!(kept.export(false), text.as_bytes());
-    assert_eq!(kept.header.unwrap().id, SessionId::new("s").unwrap());
+    assert_eq!(kept.header.unwrap().view.id, SessionId::new("s").unwrap());
     assert_eq!(kept.lines, (2..12).collect::<Vec<_>>());
 }
