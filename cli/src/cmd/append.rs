@@ -39,7 +39,7 @@ fn with_store(store: &Store, globals: &Globals, args: &Append) -> Result<(), Fai
     let id = writer.id().clone();
     let mut appender =
         Appender { writer, id, level, quiet: globals.quiet, out: Out::new(), last: None };
-    let mut done = appender.expect(args.expect_seq);
+    let mut done = appender.check_next(args.expect_seq);
     if done.is_ok() {
         done = appender.feed(args);
     }
@@ -89,7 +89,7 @@ struct Appender {
 
 impl Appender {
     /// Refuses when the next seq is not `seq`. The session lock is held, so it stays so until the first append.
-    fn expect(&self, seq: Option<u64>) -> Result<(), Failure> {
+    fn check_next(&self, seq: Option<u64>) -> Result<(), Failure> {
         let next = self.writer.next_seq();
         match seq {
             Some(seq) if seq != next => {

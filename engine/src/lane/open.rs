@@ -184,16 +184,16 @@ impl LaneSite {
     fn first_segment(&self, held: Held, slot: Option<&Slot>) -> Result<Recovered> {
         let options = &self.options;
         let capacity =
-            crate::lane::rotate::capacity_for(&*held.dir, options.segment_bytes_first, 0)?;
+            crate::segment::make::capacity_for(&*held.dir, options.segment_bytes_first, 0)?;
         let used = held.dir.list()?.iter().filter_map(|e| name::parse_segment(&e.name)).max();
         let no = used.map_or(0, |n| n + 1);
         let file =
-            crate::lane::rotate::make_segment_file(&*held.dir, no, capacity, options.access)?;
+            crate::segment::make::make_segment_file(&*held.dir, no, capacity, options.access)?;
         let header = SegmentHeader {
             store_id: self.store_id,
             lane: held.no,
             segment: no,
-            salt: crate::lane::rotate::new_salt(&*self.vfs, options),
+            salt: crate::segment::make::new_salt(&*self.vfs, options),
             epoch: 0,
             base_gsn: 0,
             next_session: 0,

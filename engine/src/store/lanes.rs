@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::handle::StoreInner;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::frame::kind;
+use crate::handle::StoreInner;
 use crate::index::load::Lanes;
 use crate::lane::Lane;
 use crate::lane::open::{Held, Recovered};

@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::handle::StoreInner;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::store_file::{self, StoreFile};
 use crate::format::{Fault, name};
+use crate::handle::StoreInner;
 use crate::index::load::Lanes;
 use crate::index::runs::RunCache;
 use crate::lane::open::LaneSite;
