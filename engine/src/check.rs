@@ -40,7 +40,7 @@ pub struct Damage {
     /// Where in it.
     pub offset: u64,
     /// Stable name of what it is: `frame`, `payload`, `segment-header`, `segment-missing`, `segment-short`,
-    /// `events-missing`, `diverged`, `index`, `rule`, `torn-tail`, `unpublished`.
+    /// `events-missing`, `diverged`, `duplicate-id`, `index`, `rule`, `torn-tail`, `unpublished`.
     pub kind: &'static str,
     /// What is wrong.
     pub message: String,
@@ -345,6 +345,13 @@ impl Check<'_> {
                 continue;
             }
             self.report.sessions += 1;
+            let first = self.store.inner.lanes.read().index.table.by_id(&record.id).map(|r| r.no);
+            if first != Some(record.no) {
+                let message =
+                    "another session has this id and counts; this one cannot be reached by it";
+                let found = self.about(record, "duplicate-id", message.to_owned(), Vec::new());
+                self.report.damage.push(found);
+            }
             self.session(record)?;
         }
         Ok(())
