@@ -168,7 +168,10 @@ fn event(w: &mut Walk<'_>) -> Option<Option<EventId>> {
     Some((gsn != u64::MAX).then_some(EventId { lane, epoch, gsn }))
 }
 
-fn named(w: &mut Walk<'_>) -> Option<(Box<[u8]>, Box<[u8]>)> {
+/// An id and a header text.
+type Named = (Box<[u8]>, Box<[u8]>);
+
+fn named(w: &mut Walk<'_>) -> Option<Named> {
     let id_len = usize::from(w.u16()?);
     if id_len == 0 || id_len > limits::SESSION_ID_BYTES_MAX {
         return None;

@@ -321,7 +321,7 @@ impl LaneView {
     ) -> Result<u64> {
         let h = &segment.header;
         self.next_session = self.next_session.max(h.next_session);
-        if h.base_gsn > self.next_gsn && !self.segments.range(..h.segment).next().is_none() {
+        if h.base_gsn > self.next_gsn && self.segments.range(..h.segment).next().is_some() {
             let message = format!(
                 "events {} to {} of the lane are missing before it",
                 self.next_gsn,
