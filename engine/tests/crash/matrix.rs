@@ -273,6 +273,7 @@ impl<'a> Round<'a> {
         seed: u64,
         twice: bool,
     ) -> Result<Option<(State, Point)>, String> {
+        machine.set_log(self.only_op.is_some());
         let mut run = Run::new(machine, seed, self.options.clone());
         run.before = state.clone();
         let points = Points::default();
@@ -287,6 +288,9 @@ impl<'a> Round<'a> {
             settle(&cut.image(&run.machine.snapshot()), &run, cut.spares())?;
             Ok(points)
         }));
+        if self.only_op.is_some() {
+            println!("calls of the recovery, {spares:?} survives: {:#?}", run.machine.log());
+        }
         let mut points = match outcome {
             Ok(Ok(points)) => points,
             Ok(Err(e)) => return Err(format!("{e:?}")),
