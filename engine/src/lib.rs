@@ -31,6 +31,7 @@ mod error;
 mod event;
 mod export;
 mod format;
+mod handle;
 mod import;
 mod index;
 mod json;

@@ -184,16 +184,16 @@ impl LaneSite {
     fn first_segment(&self, held: Held, slot: Option<&Slot>) -> Result<Recovered> {
         let options = &self.options;
         let capacity =
-            crate::lane::rotate::capacity_for(&*held.dir, options.segment_bytes_first, 0)?;
+            crate::segment::make::capacity_for(&*held.dir, options.segment_bytes_first, 0)?;
         let used = held.dir.list()?.iter().filter_map(|e| name::parse_segment(&e.name)).max();
         let no = used.map_or(0, |n| n + 1);
         let file =
-            crate::lane::rotate::make_segment_file(&*held.dir, no, capacity, options.access)?;
+            crate::segment::make::make_segment_file(&*held.dir, no, capacity, options.access)?;
         let header = SegmentHeader {
             store_id: self.store_id,
             lane: held.no,
             segment: no,
-            salt: crate::lane::rotate::new_salt(&*self.vfs, options),
+            salt: crate::segment::make::new_salt(&*self.vfs, options),
             epoch: 0,
             base_gsn: 0,
             next_session: 0,
@@ -236,7 +236,7 @@ impl LaneSite {
         let hint =
             slot.as_ref().filter(|s| s.segment == segment.no()).map_or(0, |s| s.index_offset);
         let start = apply::survey_start(segment, hint, same_boot);
-        let found = survey(segment, start, slot.as_ref(), marked_gsn)?;
+        let found = survey(segment, start, slot.as_ref(), marked_gsn, same_boot)?;
         let p = plan(&found, same_boot);
         let used = held.dir.list()?.iter().filter_map(|e| name::parse_segment(&e.name)).max();
         let next_no = used.unwrap_or(0).max(segment.no()) + 1;
@@ -347,6 +347,7 @@ impl LaneSite {
             durable: AtomicU64::new(0),
             durable_gsn: AtomicU64::new(r.gsn),
             poison: OnceLock::new(),
+            failed: Arc::default(),
             spare: Mutex::new(Vec::new()),
             counters: Counters::default(),
         };

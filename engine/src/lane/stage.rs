@@ -198,13 +198,11 @@ impl Lane {
 
     /// Stages a SYNCMARK or CLOSE with what is durable now.
     pub(crate) fn put_mark(&self, stage: &mut Stage, kind: u8) {
-        // The gsn first: it may only be behind the position, never before it.
-        let gsn = self.durable_gsn.load(Ordering::Acquire);
         let durable = self.durable.load(Ordering::Acquire);
         let header = FrameHeader {
             kind,
             seq: stage.active.durable_offset(durable),
-            gsn: if kind == kind::SYNCMARK { gsn } else { stage.gsn },
+            gsn: stage.gsn,
             pcrc: crc(&[]),
             ..FrameHeader::default()
         };

@@ -15,9 +15,9 @@ use crate::format::codec::{narrow, wide};
 use crate::format::frame::kind;
 use crate::format::name;
 use crate::format::segment::{HEADER_LEN, Prev, SegmentHeader};
-use crate::lane::rotate::{capacity_for, make_segment_file, new_salt};
 use crate::options::{ReadMode, StoreOptions};
 use crate::segment::Segment;
+use crate::segment::make::{capacity_for, make_segment_file, new_salt};
 use crate::types::SegmentNo;
 use crate::vfs::{OpenHow, Vfs, VfsDir};
 

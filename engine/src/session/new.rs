@@ -3,9 +3,9 @@
 use crate::accept::{HeaderView, check_header, check_header_template};
 use crate::dsh::NewHeader;
 use crate::error::{Error, Result};
+use crate::handle::StoreInner;
 use crate::index::Record;
 use crate::limits;
-use crate::store::StoreInner;
 use crate::types::{SessionId, SessionNo};
 
 /// What a new session says of itself (dsh-spec.md section 1.2).

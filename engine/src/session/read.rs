@@ -11,10 +11,10 @@ use crate::format::control::Body;
 use crate::format::events::Events as FrameEvents;
 use crate::format::frame::{FrameHeader, flag, kind};
 use crate::format::index_frame::{FrameAt, Run};
+use crate::handle::StoreInner;
 use crate::index::runs::{Located, frame_with, lost};
 use crate::index::{Extent, Place};
 use crate::segment::Segment;
-use crate::store::StoreInner;
 use crate::types::{Seq, SessionId, SessionNo};
 
 /// A session, to be read. Cheap to clone; needs no lock, and sees what this handle appends at once and what other
@@ -141,6 +141,8 @@ impl Session {
     /// Seq that the next event gets; as many events are there.
     #[must_use]
     pub fn next_seq(&self) -> Seq {
+        // After a failed write the index is read again here; errors show at the first read.
+        let _checked = self.store.guard();
         self.store.lanes.read().index.table.get(self.no).map_or(0, |r| r.visible_end())
     }
 

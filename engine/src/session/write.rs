@@ -269,7 +269,7 @@ impl SessionWriter {
 
     /// Stages a control frame of this session.
     pub(crate) fn control(&mut self, control: &crate::format::control::Control) -> Result<u64> {
-        let ticket = crate::store::StoreInner::stage_control(
+        let ticket = crate::handle::StoreInner::stage_control(
             &self.lane,
             self.session.no,
             self.next_seq,

@@ -1,95 +1,9 @@
-//! What the clones of a handle share, and the calls that concern the whole store.
-
-use std::path::PathBuf;
-use std::sync::Arc;
-
-use parking_lot::{Mutex, RwLock};
+//! The calls of a handle that concern the whole store.
 
 use super::Store;
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::store_file::StoreFile;
-use crate::index::load::Lanes;
-use crate::index::runs::RunCache;
-use crate::lane::Lane;
-use crate::lane::open::LaneSite;
-use crate::locks::{Locks, SessionLock};
-use crate::options::{Level, StoreOptions};
+use crate::error::Result;
 use crate::recovery::report::RecoveryReport;
 use crate::types::SessionId;
-use crate::vfs::Vfs;
-
-/// The open store behind its handles.
-#[derive(Debug)]
-pub(crate) struct StoreInner {
-    pub(crate) vfs: Arc<dyn Vfs>,
-    pub(crate) path: PathBuf,
-    pub(crate) file: StoreFile,
-    pub(crate) options: StoreOptions,
-    pub(crate) generation: u64,
-    pub(crate) locks: Arc<Locks>,
-    pub(crate) site: LaneSite,
-    pub(crate) lanes: Arc<RwLock<Lanes>>,
-    pub(crate) lane: Mutex<Option<Arc<Lane>>>,
-    pub(crate) report: Mutex<Option<RecoveryReport>>,
-    /// Session locks of a poisoned lane: kept until the handle closes.
-    pub(crate) kept: Mutex<Vec<SessionLock>>,
-    pub(crate) runs: RunCache,
-}
-
-impl StoreInner {
-    /// Refuses in a child of `fork(2)`.
-    pub(crate) fn guard(&self) -> Result<()> {
-        if self.vfs.fork_generation() == self.generation {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::ForkedHandle,
-            "the store was opened before fork; open it again in the child",
-        )
-        .with_path(&self.path))
-    }
-
-    pub(crate) fn guard_write(&self) -> Result<()> {
-        self.guard()?;
-        if self.options.read_only {
-            return Err(Error::new(ErrorKind::ReadOnly, "the store was opened read-only")
-                .with_path(&self.path));
-        }
-        Ok(())
-    }
-
-    /// Level that an append reaches when its caller names none.
-    pub(crate) fn default_level(&self) -> Level {
-        let stored = if self.file.default_level == 2 { Level::Sync } else { Level::Os };
-        self.options.level.unwrap_or(stored)
-    }
-
-    /// The lane of this handle, when it has one.
-    pub(crate) fn own_lane(&self) -> Option<Arc<Lane>> {
-        self.lane.lock().clone()
-    }
-
-    /// Sees what other processes wrote.
-    pub(crate) fn refresh(&self) -> Result<()> {
-        self.lanes.write().refresh()
-    }
-
-    fn close(&self) -> Result<()> {
-        let Some(lane) = self.own_lane() else { return Ok(()) };
-        lane.close()
-    }
-}
-
-impl Drop for StoreInner {
-    fn drop(&mut self) {
-        let forked = self.vfs.fork_generation() != self.generation;
-        if !forked {
-            // Best effort, as documented: `close` reports errors, and recovery copes with what is missing.
-            let _ignored = self.close();
-        }
-        self.kept.lock().clear();
-    }
-}
 
 impl Store {
     /// Identity of the store.

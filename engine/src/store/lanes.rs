@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::handle::StoreInner;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::frame::kind;
+use crate::handle::StoreInner;
 use crate::index::load::Lanes;
 use crate::lane::Lane;
 use crate::lane::open::{Held, Recovered};
@@ -24,6 +24,8 @@ impl StoreInner {
             return Ok(lane.clone());
         }
         let lane = self.take_lane(prefer)?;
+        // Set once: a handle takes one lane.
+        let _first = self.failed.set(lane.failed.clone());
         *slot = Some(lane.clone());
         Ok(lane)
     }

@@ -16,10 +16,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::handle::StoreInner;
 use crate::options::StoreOptions;
 use crate::vfs::{OsVfs, Vfs};
 
-pub(crate) use handle::StoreInner;
 pub use info::StoreInfo;
 
 /// An open store. Cloning gives another handle on the same open store; the last one dropped closes it.

@@ -1,14 +1,14 @@
 //! Opening a store: who it is, whether it may be used, and what all its lanes hold.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::handle::StoreInner;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::store_file::{self, StoreFile};
 use crate::format::{Fault, name};
+use crate::handle::StoreInner;
 use crate::index::load::Lanes;
 use crate::index::runs::RunCache;
 use crate::lane::open::LaneSite;
@@ -57,6 +57,7 @@ pub(crate) fn open(
         report: Mutex::new(None),
         kept: Mutex::new(Vec::new()),
         runs: RunCache::new(options.frame_cache_bytes),
+        failed: OnceLock::new(),
         vfs,
         options,
     }))

@@ -9,41 +9,20 @@
 use std::sync::Arc;
 
 use super::Store;
-use super::handle::StoreInner;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::codec::crc;
 use crate::format::control::{Body, CREATE_PENDING, Control};
 use crate::format::frame::kind;
+use crate::handle::StoreInner;
 use crate::index::Record;
-use crate::lane::{Frame, Lane, Ticket, stage::FrameBody};
+use crate::lane::Lane;
 use crate::limits;
 use crate::locks::SessionLock;
 use crate::options::planted;
 use crate::segment::{Scan, Step};
 use crate::session::{NewSession, Session, SessionWriter};
-use crate::types::{EventId, LaneNo, Seq, SessionId, SessionNo};
+use crate::types::{EventId, LaneNo, SessionId, SessionNo};
 
 impl StoreInner {
-    /// Stages a control frame of a session.
-    pub(crate) fn stage_control(
-        lane: &Lane,
-        no: SessionNo,
-        seq: Seq,
-        control: &Control,
-    ) -> Result<Ticket> {
-        let mut payload = control.encode();
-        let pcrc = crc(&payload);
-        lane.stage(Frame {
-            session: no,
-            seq,
-            count: 0,
-            flags: 0,
-            payload: &mut payload,
-            pcrc,
-            body: FrameBody::Control(control),
-        })
-    }
-
     fn record(&self, no: SessionNo) -> Result<Record> {
         self.lanes.read().index.table.get(no).cloned().ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "the session is not there any more").with_session_no(no)
@@ -113,6 +92,8 @@ impl StoreInner {
     /// Waits until the last event of a session is provably durable; returns what is known of the session then.
     fn settle(&self, no: SessionNo, own: LaneNo) -> Result<Record> {
         let until = self.vfs.monotonic_ns() + self.options.lock_wait_ms * 1_000_000;
+        // Only what is read under the lock counts: another may have had the session until a moment ago.
+        self.refresh()?;
         loop {
             let record = self.record(no)?;
             let last = record.last_lane();

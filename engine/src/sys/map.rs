@@ -1,56 +1,63 @@
-//! A file mapped for reading, from which bytes are copied out.
+//! A file mapped for reading, while this and other processes may write to it.
 //!
 //! # Invariants
-//! M1. The map covers `len` bytes from `ptr` and lives as long as this value.
-//! M2. A copy is made only after its range was compared with `len`, with checked arithmetic.
-//! M3. No slice into the map is made: another process may be writing the bytes at the same time, so what was copied
-//!     means nothing before its checksum held.
-#![expect(unsafe_code, reason = "maps need raw pointers")]
+//! P1. The map is read-only and as long as the file was when it was made.
+//! P2. Bytes are only ever copied out, to a buffer of the caller's; no reference into the map is made.
+//! P3. The file never becomes shorter. Where someone shortens it all the same, or the disk cannot read a page, the
+//!     kernel ends the process by SIGBUS: that is not guarded here.
+//!
+//! # Units
+//! `offset`, `len`: bytes.
+#![expect(unsafe_code, reason = "a map is reached through a raw pointer")]
 
-use std::fs::File;
-use std::sync::Arc;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use crate::vfs::VfsMap;
-
-/// A read-only map of a whole file. A file that is shortened under it kills the process with SIGBUS when the missing
-/// part is read; the engine shortens none of its files.
+/// The map; unmapped when dropped. It keeps working after its file is closed or removed.
 #[derive(Debug)]
-pub(crate) struct Map {
+pub(crate) struct ReadMap {
     raw: MmapRaw,
 }
 
-impl Map {
-    /// Maps a file of at least one byte; `None` for an empty one.
-    pub(crate) fn new(file: &File) -> std::io::Result<Option<Arc<dyn VfsMap>>> {
-        let len = usize::try_from(file.metadata()?.len()).map_err(std::io::Error::other)?;
-        if len == 0 {
+impl ReadMap {
+    /// Maps the first `len` bytes of a file, which must be that long: `None` when there is nothing to map or the
+    /// length is too large for an address.
+    pub(crate) fn of(fd: BorrowedFd<'_>, len: u64) -> io::Result<Option<Self>> {
+        let Ok(len) = usize::try_from(len) else { return Ok(None) };
+        if len == 0 || isize::try_from(len).is_err() {
             return Ok(None);
         }
-        let raw = MmapOptions::new().len(len).map_raw_read_only(file)?;
-        Ok(Some(Arc::new(Self { raw })))
+        let raw = MmapOptions::new().len(len).map_raw_read_only(fd.as_raw_fd())?;
+        Ok(Some(Self { raw }))
     }
-}
 
-impl VfsMap for Map {
-    fn map_len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.raw.len() as u64
     }
 
-    fn copy_out(&self, buf: &mut [u8], offset: u64) -> bool {
-        let Ok(at) = usize::try_from(offset) else { return false };
-        if at.checked_add(buf.len()).is_none_or(|end| end > self.raw.len()) {
+    /// Copies `buf.len()` bytes from `offset`: `false`, with `buf` untouched, when they are not all inside the map.
+    /// While someone writes there, any mix of old and new bytes may come out.
+    #[inline(never)]
+    pub(crate) fn copy_out(&self, buf: &mut [u8], offset: u64) -> bool {
+        let Ok(start) = usize::try_from(offset) else { return false };
+        let Some(end) = start.checked_add(buf.len()) else { return false };
+        if end > self.raw.len() {
             return false;
         }
-        // SAFETY:
-        // - `as_ptr` is the start of a map of `raw.len()` bytes that lives while `self` does (M1).
-        // - `at + buf.len() <= raw.len()`: compared just above (M2).
-        // - `buf` is an exclusive borrow of memory of this process, so it does not overlap the read-only map.
-        // - the bytes may change during the copy: they are taken as plain bytes and verified afterwards (M3).
+        // SAFETY: start <= end <= raw.len() was checked above, so the source lies inside the map, which lives as
+        // long as `self` and is readable (made by map_raw_read_only in `of`; P3 for the file behind it). The target
+        // is a live `&mut [u8]` of buf.len() bytes, which cannot overlap a map that no reference points into (P2).
+        // Any bit pattern is a valid u8, whoever writes the file meanwhile.
         unsafe {
-            std::ptr::copy_nonoverlapping(self.raw.as_ptr().add(at), buf.as_mut_ptr(), buf.len());
+            let source = self.raw.as_ptr().add(start);
+            std::ptr::copy_nonoverlapping(source, buf.as_mut_ptr(), buf.len());
         }
+        // Without this the compiler might read the map again in place of the copy, and see other bytes than were
+        // checked.
+        compiler_fence(Ordering::SeqCst);
         true
     }
 }

@@ -1,47 +1,75 @@
-//! Open-file-description locks on byte ranges. They belong to the open file, not to the process, and end with its last
-//! descriptor.
-#![expect(unsafe_code, reason = "the call is in libc only")]
+//! Locks on ranges of a file that belong to the open file (open-file-description locks), not to the process.
+//!
+//! # Invariants
+//! R1. No call waits: a range that another open file holds is reported as taken.
+//! R2. Closing another handle of the same file lets go of nothing, unlike with the older process-owned locks.
+//!
+//! # Units
+//! `offset`, `len`: bytes. A `len` of 0 is refused by [`set`], since the kernel takes it for "to the end"; that
+//! meaning has [`release_all`].
+#![cfg_attr(target_os = "linux", expect(unsafe_code, reason = "fcntl(2) takes a pointer"))]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
-use crate::vfs::LockKind;
-
-/// What is done with a range.
+/// What becomes of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Action {
-    Lock(LockKind),
-    Unlock,
+pub(crate) enum Ask {
+    /// Lock it, together with others who do so. The file is open for reading.
+    Shared,
+    /// Lock it alone. The file is open for writing.
+    Exclusive,
+    /// Let go of it.
+    Release,
 }
 
-/// Locks or unlocks `[offset, offset + len)` without waiting; `false` when another open file holds it.
-pub(crate) fn set(fd: BorrowedFd<'_>, offset: u64, len: u64, action: Action) -> io::Result<bool> {
-    let kind = match action {
-        Action::Lock(LockKind::Shared) => libc::F_RDLCK,
-        Action::Lock(LockKind::Exclusive) => libc::F_WRLCK,
-        Action::Unlock => libc::F_UNLCK,
+/// Sets or lets go of a lock on a range: `false` when another open file holds a lock that excludes it.
+pub(crate) fn set(fd: BorrowedFd<'_>, offset: u64, len: u64, ask: Ask) -> io::Result<bool> {
+    let fits = offset.checked_add(len).is_some_and(|end| i64::try_from(end).is_ok());
+    match (i64::try_from(offset), i64::try_from(len)) {
+        (Ok(offset), Ok(len)) if fits && len > 0 => call(fd, offset, len, ask),
+        _ => Err(io::Error::from(io::ErrorKind::InvalidInput)),
+    }
+}
+
+/// Lets go of all range locks of this open file.
+pub(crate) fn release_all(fd: BorrowedFd<'_>) -> io::Result<()> {
+    call(fd, 0, 0, Ask::Release).map(|_| ())
+}
+
+#[cfg(target_os = "linux")]
+fn call(fd: BorrowedFd<'_>, offset: i64, len: i64, ask: Ask) -> io::Result<bool> {
+    use std::os::fd::AsRawFd;
+
+    const { assert!(size_of::<libc::off_t>() == 8, "the kernel reads 64-bit ranges") };
+    let kind = match ask {
+        Ask::Shared => libc::F_RDLCK,
+        Ask::Exclusive => libc::F_WRLCK,
+        Ask::Release => libc::F_UNLCK,
     };
-    let range = libc::flock {
-        l_type: libc::c_short::try_from(kind).map_err(io::Error::other)?,
-        l_whence: libc::c_short::try_from(libc::SEEK_SET).map_err(io::Error::other)?,
-        l_start: i64::try_from(offset).map_err(io::Error::other)?,
-        l_len: i64::try_from(len).map_err(io::Error::other)?,
-        l_pid: 0,
-    };
+    // SAFETY: libc::flock is a C struct of integers only, for which all-zero bytes are a value. Zeroing also sets
+    // l_pid to 0, which F_OFD_SETLK demands.
+    let mut range: libc::flock = unsafe { std::mem::zeroed() };
+    range.l_type = kind as libc::c_short;
+    range.l_whence = libc::SEEK_SET as libc::c_short;
+    range.l_start = offset;
+    range.l_len = len;
     loop {
-        // SAFETY:
-        // - `fd` is borrowed, so it is open during the call.
-        // - `F_OFD_SETLK` reads one `struct flock` through the pointer, and `range` lives until the call returns;
-        //   `l_pid` is 0, as that command requires.
-        let rc = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) };
-        if rc == 0 {
+        // SAFETY: the descriptor is open for as long as `fd` is borrowed; F_OFD_SETLK reads one struct flock, and
+        // `range` is one that outlives the call.
+        if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_SETLK, &raw const range) } == 0 {
             return Ok(true);
         }
-        let e = io::Error::last_os_error();
-        match e.raw_os_error() {
+        let err = io::Error::last_os_error();
+        match err.raw_os_error() {
             Some(libc::EINTR) => {}
-            Some(libc::EAGAIN | libc::EACCES) => return Ok(false),
-            _ => return Err(e),
+            Some(libc::EAGAIN | libc::EACCES) if ask != Ask::Release => return Ok(false),
+            _ => return Err(err),
         }
     }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn call(_fd: BorrowedFd<'_>, _offset: i64, _len: i64, _ask: Ask) -> io::Result<bool> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
 }

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RawMode};
 use rustix::io::Errno;
 
 use super::failed;
@@ -13,7 +13,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::{Access, DirEntry, EntryKind, OpenHow, Ownership, Space, VfsDir, VfsFile};
 
 /// Magic numbers of file systems whose locks or page cache are not those of one machine.
-const NETWORK: [u64; 10] = [
+#[cfg(target_os = "linux")]
+const NETWORK: [u64; 14] = [
     0x6969,      // NFS
     0x517B,      // SMB
     0xFE53_4D42, // SMB2
@@ -21,6 +22,10 @@ const NETWORK: [u64; 10] = [
     0x0102_1997, // 9p
     0x6573_5546, // FUSE
     0x5346_414F, // AFS
+    0x6B41_4653, // AFS of the kernel
+    0x7375_7245, // Coda
+    0x0116_1970, // GFS2
+    0x4750_4653, // GPFS
     0x0BD0_0BD0, // Lustre
     0x00C3_6400, // Ceph
     0x7461_636F, // OCFS2
@@ -46,8 +51,12 @@ pub(super) fn make_path(path: &Path, access: Access) -> Result<()> {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(e) => return Err(failed("mkdir", path, e)),
     }
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    OsDir::open_path(parent)?.sync()
+    OsDir::open_path(above(path))?.sync()
+}
+
+/// The folder that a path's last name is in.
+pub(super) fn above(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 impl OsDir {
@@ -64,6 +73,15 @@ impl OsDir {
             return Ok(self.path.join(name));
         }
         Err(Error::invalid("file name", "it must be one path component"))
+    }
+
+    /// Why a file was not opened: what stands there counts for more than the code, which differs by kind.
+    fn not_opened(&self, name: &str, path: &Path, e: Errno) -> Error {
+        let plain = match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile,
+            Err(_) => true,
+        };
+        if plain || e == Errno::EXIST { failed("openat", path, e) } else { not_plain(path) }
     }
 }
 
@@ -84,6 +102,9 @@ impl VfsDir for OsDir {
 
     fn open(&self, name: &str, how: OpenHow) -> Result<Arc<dyn VfsFile>> {
         let path = self.at(name)?;
+        if cfg!(not(target_os = "linux")) && how != OpenHow::Read {
+            return Err(not_here(&path));
+        }
         let base = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let (flags, mode) = match how {
             OpenHow::Read => (OFlags::RDONLY, Mode::empty()),
@@ -96,15 +117,17 @@ impl VfsDir for OsDir {
                 Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP,
             ),
         };
-        let opened = rustix::fs::openat(&self.fd, name, base | flags, mode);
-        let fd = match opened {
-            Err(Errno::LOOP | Errno::NXIO | Errno::ISDIR) => return Err(not_plain(&path)),
-            other => other.map_err(|e| failed("openat", &path, e))?,
-        };
+        let open = || rustix::fs::openat(&self.fd, name, base | flags, mode);
+        let fd = rustix::io::retry_on_intr(open).map_err(|e| self.not_opened(name, &path, e))?;
         let stat = rustix::fs::fstat(&fd).map_err(|e| failed("fstat", &path, e))?;
-        let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        if !regular || (how != OpenHow::Read && stat.st_nlink != 1) {
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(not_plain(&path));
+        }
+        match (how, stat.st_nlink) {
+            // Removed between the two calls.
+            (OpenHow::ReadWrite, 0) => return Err(failed("openat", &path, Errno::NOENT)),
+            (OpenHow::ReadWrite, 2..) => return Err(not_plain(&path)),
+            _ => {}
         }
         Ok(Arc::new(OsFile::new(fd, path)))
     }
@@ -138,8 +161,13 @@ impl VfsDir for OsDir {
                 continue;
             }
             let kind = match entry.file_type() {
-                FileType::Unknown => rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
-                    .map_or(FileType::Unknown, |s| FileType::from_raw_mode(s.st_mode)),
+                FileType::Unknown => {
+                    match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+                        Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                        Err(Errno::NOENT) => continue,
+                        Err(e) => return Err(fail(e)),
+                    }
+                }
                 known => known,
             };
             let kind = match kind {
@@ -153,6 +181,7 @@ impl VfsDir for OsDir {
     }
 
     fn sync(&self) -> Result<()> {
+        // Not called again after EINTR or any error: that would prove nothing (D5).
         rustix::fs::fsync(&self.fd).map_err(|e| failed("fsync", &self.path, e))
     }
 
@@ -164,10 +193,16 @@ impl VfsDir for OsDir {
         })
     }
 
+    #[cfg(target_os = "linux")]
     fn is_network(&self) -> Result<bool> {
         let s = rustix::fs::fstatfs(&self.fd).map_err(|e| failed("fstatfs", &self.path, e))?;
-        let magic = u64::try_from(s.f_type).unwrap_or(0) & 0xFFFF_FFFF;
-        Ok(NETWORK.contains(&magic))
+        // The field is signed on some machines: only its low 32 bits are the number.
+        Ok(NETWORK.contains(&(s.f_type as u64 & 0xFFFF_FFFF)))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn is_network(&self) -> Result<bool> {
+        Ok(false)
     }
 
     fn ownership(&self) -> Result<Ownership> {
@@ -176,13 +211,18 @@ impl VfsDir for OsDir {
     }
 }
 
-pub(super) fn ownership(uid: u32, mode: u32) -> Ownership {
+pub(super) fn ownership(uid: u32, mode: RawMode) -> Ownership {
     let mode = Mode::from_raw_mode(mode);
     Ownership {
         own: uid == rustix::process::geteuid().as_raw(),
         group_write: mode.contains(Mode::WGRP),
         world: mode.contains(Mode::WOTH) || mode.contains(Mode::ROTH),
     }
+}
+
+fn not_here(path: &Path) -> Error {
+    Error::new(ErrorKind::Unsupported, "stores are written on Linux only; open it read-only")
+        .with_path(path)
 }
 
 fn not_plain(path: &Path) -> Error {

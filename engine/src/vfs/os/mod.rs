@@ -6,13 +6,17 @@
 
 mod dir;
 mod file;
+#[cfg(test)]
+mod tests;
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::{Access, Vfs, VfsDir};
 use crate::error::{Error, Result};
+use crate::sys::atfork;
 use dir::OsDir;
 
 /// The real disk and process.
@@ -38,17 +42,24 @@ impl OsVfs {
 
 impl Vfs for OsVfs {
     fn open_root(&self, path: &Path) -> Result<Arc<dyn VfsDir>> {
+        atfork::install().map_err(|e| Error::io("pthread_atfork", &e).with_path(path))?;
         Ok(Arc::new(OsDir::open_path(path)?))
     }
 
     fn create_root(&self, path: &Path, access: Access) -> Result<Arc<dyn VfsDir>> {
         let mut missing = Vec::new();
         let mut at = path;
-        while !at.as_os_str().is_empty() && !at.exists() {
+        while !at.exists() {
             missing.push(at);
-            match at.parent() {
+            match at.parent().filter(|p| !p.as_os_str().is_empty()) {
                 Some(p) => at = p,
                 None => break,
+            }
+        }
+        if missing.is_empty() {
+            // Who made it may have ended before its name was durable. A folder above that cannot be read is not ours.
+            if let Ok(above) = OsDir::open_path(dir::above(path)) {
+                above.sync()?;
             }
         }
         for dir in missing.into_iter().rev() {
@@ -74,11 +85,16 @@ impl Vfs for OsVfs {
     }
 
     fn random_u64(&self) -> u64 {
-        let mut b = [0; 8];
-        let flags = rustix::rand::GetRandomFlags::empty();
-        if rustix::rand::getrandom(&mut b, flags).is_ok_and(|n| n == 8) {
-            return u64::from_le_bytes(b);
+        #[cfg(target_os = "linux")]
+        {
+            let mut b = [0; 8];
+            let call =
+                |b: &mut [u8]| rustix::rand::getrandom(b, rustix::rand::GetRandomFlags::empty());
+            if rustix::io::retry_on_intr(|| call(&mut b)) == Ok(8) {
+                return u64::from_le_bytes(b);
+            }
         }
+        // Seeded by the system as well; distinct for each call.
         use std::hash::{BuildHasher, Hasher, RandomState};
         RandomState::new().build_hasher().finish()
     }
@@ -104,14 +120,9 @@ impl Vfs for OsVfs {
     }
 
     fn fork_generation(&self) -> u64 {
-        #[cfg(target_os = "linux")]
-        {
-            crate::sys::atfork::generation()
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            0
-        }
+        // Handles exist only after `open_root`, which does not return without the handler.
+        let _installed = atfork::install();
+        atfork::generation()
     }
 
     fn has_threads(&self) -> bool {
@@ -121,8 +132,14 @@ impl Vfs for OsVfs {
 
 /// The kernel's id of this boot.
 fn read_boot_id() -> Option<[u8; 16]> {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let file = std::fs::File::open("/proc/sys/kernel/random/boot_id").ok()?;
+    let mut text = Vec::new();
+    file.take(64).read_to_end(&mut text).ok()?;
+    parse_boot_id(&text)
+}
+
+fn parse_boot_id(text: &[u8]) -> Option<[u8; 16]> {
+    let digits: Vec<u8> = text.iter().copied().filter(u8::is_ascii_hexdigit).collect();
     let mut out = [0; 16];
     if digits.len() != 32 {
         return None;

@@ -4,7 +4,7 @@
 //! 2. Frames never reach into the last 64 bytes of a segment.
 //! 3. Where a frame is not valid, the next valid one is looked for at every multiple of 8; a header that
 //!    holds makes `len` known, so its payload is stepped over, not searched.
-//! 4. SYNCMARK and CLOSE name a durable gsn, so theirs may be below that of the next event.
+//! 4. The gsn of every frame is that of the next event.
 
 use super::build::{SEGMENT_MAGIC, SLOT_MAGIC, TRAILER_MAGIC};
 use super::bytes::{all_zero, first_nonzero, le16, le32, le64};
@@ -345,13 +345,11 @@ impl<'a> Scan<'a> {
     fn take(&mut self, pos: usize, mut f: OracleFrame) -> bool {
         let payload = &self.b[pos + 48..pos + 48 + f.len as usize];
         let mark = matches!(f.kind, 2 | 4);
-        if f.gsn > self.seg.next_gsn || (f.gsn < self.seg.next_gsn && !mark) {
+        if f.gsn != self.seg.next_gsn {
             let what = format!("gsn {}, not {}", f.gsn, self.seg.next_gsn);
             self.say(FindingKind::Gsn, pos, what);
         }
-        if !mark {
-            self.seg.next_gsn = f.gsn.saturating_add(u64::from(f.count));
-        }
+        self.seg.next_gsn = f.gsn.saturating_add(u64::from(f.count));
         let transformed =
             f.kind < 128 && (le32(self.b, pos + 40) != 0 || le32(self.b, pos + 44) != 0);
         match payload::body(&f, payload, self.lane, self.seg.epoch) {

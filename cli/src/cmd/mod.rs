@@ -1,0 +1,41 @@
+//! One file a verb; this one sends each verb to its file.
+
+mod append;
+mod cat;
+mod check;
+mod export;
+mod import;
+mod import_report;
+mod info;
+mod init;
+mod ls;
+
+use crate::args::{Args, Command, Shape};
+use crate::exit::Failure;
+
+/// Does what the command line asks.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let globals = &args.globals;
+    match &args.command {
+        Command::Init(a) => init::run(globals, a),
+        Command::Append(a) => append::run(globals, a),
+        Command::Import(a) => import::run(globals, a),
+        Command::Ls(a) => ls::run(globals, a),
+        Command::Cat(a) => cat::run(globals, a),
+        Command::Export(a) => export::run(globals, a),
+        Command::Check(a) => check::run(globals, a),
+        Command::Info(a) => info::run(globals, a),
+    }
+}
+
+/// The shape that was asked for, or what suits the reader: columns for people, tabs for pipes.
+fn shape_or_default(shape: Option<Shape>) -> Shape {
+    use std::io::IsTerminal;
+    let fitting = || if std::io::stdout().is_terminal() { Shape::Table } else { Shape::Text };
+    shape.unwrap_or_else(fitting)
+}
+
+/// Bytes as lower-case hexadecimal digits.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

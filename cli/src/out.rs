@@ -1,0 +1,76 @@
+//! Standard output, buffered, with its failures kept apart from those of the store.
+//!
+//! # Invariants
+//! O1. A failed write is kept: whoever wrote through `io::Write` finds it again in `failure`.
+//! O2. Nothing is lost silently: `finish` must be called, and reports what the last flush said.
+
+use std::io::{self, BufWriter, StdoutLock, Write};
+
+use crate::exit::{FAILED, Failure};
+use crate::signal;
+
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Standard output.
+pub(crate) struct Out {
+    inner: BufWriter<StdoutLock<'static>>,
+    failure: Option<Failure>,
+}
+
+impl Out {
+    pub(crate) fn new() -> Self {
+        let inner = BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
+        Self { inner, failure: None }
+    }
+
+    /// Writes bytes as they are.
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.inner.write_all(bytes).map_err(|e| failure_of(&e))
+    }
+
+    /// Writes bytes and a newline.
+    pub(crate) fn line(&mut self, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
+        self.put(bytes.as_ref())?;
+        self.put(b"\n")
+    }
+
+    /// Hands everything to the operating system.
+    pub(crate) fn finish(&mut self) -> Result<(), Failure> {
+        self.inner.flush().map_err(|e| failure_of(&e))
+    }
+
+    /// The failure of a write through `io::Write`, which its caller saw only as an `io::Error`.
+    pub(crate) fn failure(&mut self) -> Option<Failure> {
+        self.failure.take()
+    }
+
+    fn keep<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        if let Err(e) = &result {
+            self.failure = Some(failure_of(e));
+        }
+        result
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Err(stop) = signal::check() {
+            self.failure = Some(stop);
+            return Err(io::Error::other("interrupted"));
+        }
+        let result = self.inner.write(bytes);
+        self.keep(result)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let result = self.inner.flush();
+        self.keep(result)
+    }
+}
+
+fn failure_of(error: &io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Failure::closed_pipe();
+    }
+    Failure::new(FAILED, "io", format!("write to standard output: {error}"))
+}
