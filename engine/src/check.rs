@@ -16,6 +16,8 @@ use crate::format::frame::{FrameHeader, flag, kind};
 use crate::format::index_frame::{IndexFrame, Run};
 use crate::format::segment::HEADER_LEN;
 use crate::index::{Index, Place, Record};
+use crate::recovery::plan::plan;
+use crate::recovery::survey::{Start, survey};
 use crate::segment::{Scan, Segment, Step};
 use crate::session::Session;
 use crate::store::Store;
@@ -222,6 +224,10 @@ impl Check<'_> {
                 Step::Bad { offset, .. } => (offset, false),
             };
             if scan.resync(gsn)?.is_some() {
+                if end.is_none() && self.is_torn_at(lane, segment, offset)? {
+                    self.torn(segment, offset);
+                    break;
+                }
                 gap = Some(offset);
                 continue;
             }
@@ -236,17 +242,38 @@ impl Check<'_> {
         if offset < watermark {
             self.lost(segment, offset, watermark - offset, (gsn, gsn));
         } else if !zero {
-            self.report.notes.push(Damage {
-                path: segment.path.clone(),
-                offset,
-                kind: "torn-tail",
-                message:
-                    "bytes behind the last frame are no frame: a torn tail, or a write in flight"
-                        .into(),
-                sessions: Vec::new(),
-                seqs: Vec::new(),
-            });
+            self.torn(segment, offset);
         }
+    }
+
+    fn torn(&mut self, segment: &Segment, offset: u64) {
+        self.report.notes.push(Damage {
+            path: segment.path.clone(),
+            offset,
+            kind: "torn-tail",
+            message: "bytes behind the last frame are no frame: a torn tail, or a write in flight"
+                .into(),
+            sessions: Vec::new(),
+            seqs: Vec::new(),
+        });
+    }
+
+    /// Whether a recovery would cut the newest segment of a lane at this gap, although valid frames follow: after a
+    /// power cut what was not synced may be there in part.
+    fn is_torn_at(&self, lane: LaneNo, segment: &Segment, offset: u64) -> Result<bool> {
+        let slot = {
+            let lanes = self.store.inner.lanes.read();
+            lanes.views.get(&lane).and_then(|v| v.slot.clone())
+        };
+        let boot = self.store.inner.vfs.boot_id();
+        let same_boot = slot.as_ref().is_some_and(|s| s.boot_id == boot);
+        let marked = self.store.inner.marked_gsn(lane, segment.header.epoch);
+        let h = &segment.header;
+        let start =
+            Start { offset: HEADER_LEN, gsn: h.base_gsn, next_session: h.next_session };
+        let found = survey(segment, start, slot.as_ref(), marked)?;
+        let plan = plan(&found, same_boot);
+        Ok(plan.dropped.is_some_and(|(from, _)| from == offset))
     }
 
     fn lost(&mut self, segment: &Segment, offset: u64, len: u64, gsns: (u64, u64)) {

@@ -4,6 +4,8 @@
 //! L1. Frames are handed on in the order of the lane, each once, and only when they verify.
 //! L2. In a segment with a successor, frames end where the successor says; bytes behind are nothing.
 //! L3. Damage never stops the reading: the walk goes on at the next valid frame, and says what it stepped over.
+//! L4. After a power cut, frames behind bytes that were never proved durable are nothing: the recovery to come drops
+//!     them, and a reader that had taken them would see them claimed twice.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -53,6 +55,7 @@ pub(crate) struct LaneView {
     pub(crate) next_session: u64,
     pub(crate) frames: u64,
     store_id: [u8; 16],
+    boot_id: [u8; 16],
     mapped: bool,
     pool: Arc<Pool>,
     /// Where reading must stop: this process's own writer of the lane failed there.
@@ -65,7 +68,7 @@ impl LaneView {
         no: LaneNo,
         dir: Arc<dyn VfsDir>,
         path: PathBuf,
-        store_id: [u8; 16],
+        (store_id, boot_id): ([u8; 16], [u8; 16]),
         mapped: bool,
         pool: Arc<Pool>,
     ) -> Self {
@@ -81,6 +84,7 @@ impl LaneView {
             next_session: 0,
             frames: 0,
             store_id,
+            boot_id,
             mapped,
             pool,
             held_at: None,
@@ -332,7 +336,14 @@ impl LaneView {
         self.next_gsn = h.base_gsn;
         let hint = match (known_end.and_then(|_| segment.trailer()), &self.slot) {
             (Some(t), _) => t.index_offset,
-            (None, Some(s)) if s.segment == h.segment && s.salt == h.salt => s.index_offset,
+            // After a power cut an INDEX may be on the disk without the frames that it lists.
+            (None, Some(s))
+                if s.segment == h.segment
+                    && s.salt == h.salt
+                    && (self.is_same_boot() || s.index_offset < s.durable_end) =>
+            {
+                s.index_offset
+            }
             _ => 0,
         };
         match self.index_chain(segment, hint) {
@@ -422,6 +433,7 @@ impl LaneView {
                     // It was being written a moment ago.
                     scan = Scan::new(segment, offset, limit);
                 }
+                Some(next) if self.is_torn_at(segment, offset, next, limit)? => return Ok(end),
                 Some(next) => {
                     let message = format!("{} bytes are no valid frames ({clause})", next - offset);
                     self.find(segment.path.clone(), offset, "frame", message);
@@ -433,6 +445,39 @@ impl LaneView {
                         self.find(segment.path.clone(), offset, "frame", message);
                     }
                     return Ok(end);
+                }
+            }
+        }
+    }
+
+    fn is_same_boot(&self) -> bool {
+        self.slot.as_ref().is_some_and(|s| s.boot_id == self.boot_id)
+    }
+
+    /// Whether a gap with valid frames behind it is the torn tail of a power cut: no proof covers it.
+    fn is_torn_at(&self, segment: &Segment, gap: u64, next: u64, limit: u64) -> Result<bool> {
+        if self.known_end(segment.no()).is_some() || self.is_same_boot() {
+            return Ok(false);
+        }
+        let slot = self.slot.as_ref();
+        let slot = slot.filter(|s| s.segment == segment.no() && s.salt == segment.header.salt);
+        if slot.is_some_and(|s| s.durable_end > gap) {
+            return Ok(false);
+        }
+        let mut scan = Scan::new(segment, next, limit);
+        loop {
+            match scan.step()? {
+                Step::Frame { offset, header, .. } => {
+                    let marks = matches!(header.kind, kind::SYNCMARK | kind::CLOSE);
+                    if marks && header.seq.min(offset) > gap {
+                        return Ok(false);
+                    }
+                }
+                Step::End => return Ok(true),
+                Step::Zero { .. } | Step::Bad { .. } => {
+                    if scan.resync(self.next_gsn)?.is_none() {
+                        return Ok(true);
+                    }
                 }
             }
         }

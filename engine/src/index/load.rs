@@ -22,6 +22,8 @@ pub(crate) struct Lanes {
     pub(crate) dir: Arc<dyn VfsDir>,
     pub(crate) path: PathBuf,
     pub(crate) store_id: [u8; 16],
+    /// Boot id of the machine that reads.
+    pub(crate) boot_id: [u8; 16],
     pub(crate) mapped: bool,
     pub(crate) views: BTreeMap<LaneNo, LaneView>,
     /// The lane that this handle writes.
@@ -35,13 +37,14 @@ impl Lanes {
     pub(crate) fn new(
         dir: Arc<dyn VfsDir>,
         path: PathBuf,
-        store_id: [u8; 16],
+        (store_id, boot_id): ([u8; 16], [u8; 16]),
         mapped: bool,
     ) -> Self {
         Self {
             dir,
             path,
             store_id,
+            boot_id,
             mapped,
             views: BTreeMap::new(),
             own: None,
@@ -74,10 +77,9 @@ impl Lanes {
         }
         let dir = self.dir.open_dir(&name::lane_dir(no))?;
         let path = self.path.join(name::lane_dir(no));
-        self.views.insert(
-            no,
-            LaneView::new(no, dir, path, self.store_id, self.mapped, self.pool.clone()),
-        );
+        let ids = (self.store_id, self.boot_id);
+        let view = LaneView::new(no, dir, path, ids, self.mapped, self.pool.clone());
+        self.views.insert(no, view);
         Ok(())
     }
 

@@ -114,7 +114,7 @@ impl LaneSite {
             held.no,
             held.dir.clone(),
             held.path.clone(),
-            self.store_id,
+            (self.store_id, self.vfs.boot_id()),
             false,
             Arc::default(),
         );

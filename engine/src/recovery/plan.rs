@@ -26,7 +26,8 @@ pub(crate) struct Plan {
     pub(crate) end: u64,
     /// Range that is dropped, copied aside first.
     pub(crate) dropped: Option<(u64, u64)>,
-    /// Range that must be written and synced again, because the page cache may show what the disk never got.
+    /// Range that must be written and synced again, because the page cache may show what the disk never got. After
+    /// another boot what reads is what the disk holds, and it is left alone.
     pub(crate) rewrite: (u64, u64),
     /// Whether the lane goes on in a new segment with the next epoch.
     pub(crate) new_epoch: bool,
@@ -68,7 +69,7 @@ pub(crate) fn plan(survey: &Survey, same_boot: bool) -> Plan {
     }
     Plan {
         new_epoch: !damage.is_empty() || dropped.is_some(),
-        rewrite: (survey.watermark.min(end), end),
+        rewrite: (if same_boot { survey.watermark.min(end) } else { end }, end),
         next_gsn: next_gsn.max(if damage.is_empty() { 0 } else { survey.marked_gsn }),
         damage,
         end,
@@ -104,8 +105,14 @@ mod tests {
         let p = plan(&survey(vec![], 5_000), false);
         assert_eq!(
             (p.end, p.new_epoch, p.dropped, p.rewrite),
-            (9_000, false, None, (5_000, 9_000))
+            (9_000, false, None, (9_000, 9_000))
         );
+    }
+
+    #[test]
+    fn v1_in_the_same_boot_the_end_is_written_again() {
+        let p = plan(&survey(vec![], 5_000), true);
+        assert_eq!((p.end, p.new_epoch, p.rewrite), (9_000, false, (5_000, 9_000)));
     }
 
     #[test]

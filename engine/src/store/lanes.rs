@@ -76,6 +76,12 @@ impl StoreInner {
         marks.filter_map(|h| h.prev.filter(|p| p.lane == lane)).map(|p| (p.epoch, p.gsn)).collect()
     }
 
+    /// gsn below which other lanes stand on events of an epoch of a lane.
+    pub(crate) fn marked_gsn(&self, lane: LaneNo, epoch: u32) -> u64 {
+        let marks = self.marks_for(lane).into_iter().filter(|(e, _)| *e == epoch);
+        marks.map(|(_, gsn)| gsn + 1).max().unwrap_or(0)
+    }
+
     /// Goes on with a recovered lane as this handle's own.
     fn begin(&self, r: Recovered) -> Result<Arc<Lane>> {
         let no = r.held.no;
@@ -160,6 +166,7 @@ impl StoreInner {
 impl Lanes {
     /// An index of the same store of which nothing was read yet.
     pub(crate) fn anew(&self) -> Self {
-        Self::new(self.dir.clone(), self.path.clone(), self.store_id, self.mapped)
+        let ids = (self.store_id, self.boot_id);
+        Self::new(self.dir.clone(), self.path.clone(), ids, self.mapped)
     }
 }

@@ -33,7 +33,8 @@ pub(crate) fn open(
     let lanes_dir = root.open_dir(name::LANES)?;
     let lanes_path = path.join(name::LANES);
     let mapped = options.read_mode == ReadMode::Map;
-    let mut lanes = Lanes::new(lanes_dir.clone(), lanes_path.clone(), file.store_id, mapped);
+    let ids = (file.store_id, vfs.boot_id());
+    let mut lanes = Lanes::new(lanes_dir.clone(), lanes_path.clone(), ids, mapped);
     lanes.refresh()?;
     let site = LaneSite {
         vfs: vfs.clone(),

@@ -7,6 +7,7 @@
 //! C3. Every sector of a write, every name, every change of size, mode and allocation is a choice of its own; chosen
 //!     writes are laid over each other in the order in which they were made.
 //! C4. In an image everything is durable: what the machine shows is what its next power cut keeps.
+//! C5. A write of the bytes that are there already changes none of them, whatever becomes of it: old and new are equal.
 //!
 //! # Units
 //! `len`, `size`: bytes. `op`, `cut`: numbers of calls.
@@ -186,7 +187,16 @@ fn lay(now: &mut Pages, start: u64, part: &[u8], fate: Fate) {
         Fate::Keep => now.write(start, part),
         Fate::Drop => {}
         Fate::Part(from, to) => now.write(start + from as u64, &part[from..to]),
-        Fate::Replace(bytes) => now.write(start, &bytes),
+        Fate::Replace(mut bytes) => {
+            let mut there = vec![0; part.len()];
+            let known = now.read(start, &mut there);
+            for (i, byte) in bytes.iter_mut().enumerate().take(known.min(part.len())) {
+                if there[i] == part[i] {
+                    *byte = part[i];
+                }
+            }
+            now.write(start, &bytes);
+        }
     }
 }
 

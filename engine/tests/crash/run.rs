@@ -1,0 +1,234 @@
+//! A run of a workload on a simulated machine: every call goes through here, so that the tape knows of it.
+//!
+//! 1. An error of a machine that is down, or of a process that was killed, ends the process's part of the workload.
+//! 2. Any other error that the workload did not ask for is a violation.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use everlog::{
+    Error, ErrorKind, ImportOptions, Level, NewEvent, NewSession, SessionId, SessionWriter, Store,
+    StoreOptions,
+};
+use everlog_testkit::rng::Rng;
+use everlog_testkit::sim::{SimMachine, SimProcess, is_down, is_killed};
+
+use super::model::{Ev, Note, State, Tape};
+
+pub const STORE: &str = "/data/store";
+
+/// Why a workload ended early.
+#[derive(Debug)]
+pub enum Stop {
+    /// The machine is down.
+    Down,
+    /// The process was killed.
+    Killed,
+    /// Something that must not be.
+    Wrong(String),
+}
+
+pub type Step<T = ()> = Result<T, Stop>;
+
+/// A store handle with its number on the tape.
+pub struct Handle {
+    pub store: Store,
+    pub no: u32,
+}
+
+/// A session that is being written.
+pub struct Writing {
+    pub id: String,
+    pub writer: SessionWriter,
+    handle: u32,
+}
+
+/// One run.
+pub struct Run {
+    pub machine: SimMachine,
+    pub tape: Tape,
+    pub rng: Rng,
+    pub options: StoreOptions,
+    /// What was known before the run, for recoveries.
+    pub before: State,
+    handles: u32,
+    texts: u64,
+}
+
+/// Sorts an error into an end of the run or a violation.
+pub fn stop(what: &str, err: &Error) -> Stop {
+    if is_down(err) {
+        Stop::Down
+    } else if is_killed(err) {
+        Stop::Killed
+    } else {
+        Stop::Wrong(format!("{what} failed: {err:?}"))
+    }
+}
+
+pub fn session_id(id: &str) -> SessionId {
+    SessionId::new(id).unwrap()
+}
+
+impl Run {
+    pub fn new(machine: SimMachine, seed: u64, options: StoreOptions) -> Self {
+        Self {
+            machine,
+            tape: Tape::default(),
+            rng: Rng::new(seed),
+            options,
+            before: State::default(),
+            handles: 0,
+            texts: seed % 1_000_000 * 1_000,
+        }
+    }
+
+    /// What is known now.
+    pub fn state(&self) -> State {
+        let mut state = self.before.clone();
+        self.tape.advance(&mut state, &mut 0, self.tape.len());
+        state
+    }
+
+    pub fn process(&self, name: &str) -> SimProcess {
+        self.machine.process(name)
+    }
+
+    fn handle(&mut self, store: Store) -> Handle {
+        self.handles += 1;
+        // Handles of a recovery are others than those of the run before.
+        let no = self.handles + if self.before.store_made { (self.rng.seed() as u32) << 8 } else { 0 };
+        Handle { store, no }
+    }
+
+    pub fn create(&mut self, process: &SimProcess) -> Step<Handle> {
+        let vfs = Arc::new(process.clone());
+        let store = Store::create_on(vfs, Path::new(STORE), self.options.clone())
+            .map_err(|e| stop("create", &e))?;
+        self.tape.note(Note::StoreMade);
+        Ok(self.handle(store))
+    }
+
+    pub fn open(&mut self, process: &SimProcess) -> Step<Handle> {
+        let vfs = Arc::new(process.clone());
+        let store = Store::open_on(vfs, Path::new(STORE), self.options.clone())
+            .map_err(|e| stop("open", &e))?;
+        Ok(self.handle(store))
+    }
+
+    /// Data that no other event has: JSON of about `len` bytes.
+    pub fn text(&mut self, len: usize) -> Vec<u8> {
+        self.texts += 1;
+        let mut out = format!("{{\"n\":{},\"pad\":\"", self.texts).into_bytes();
+        let mut word = self.rng.next_u64();
+        while out.len() + 2 < len {
+            word = word.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(self.texts);
+            out.extend_from_slice(format!("{:08x}", word >> 32).as_bytes());
+        }
+        out.extend_from_slice(b"\"}");
+        out
+    }
+
+    /// `count` events of up to `len` bytes.
+    pub fn events(&mut self, count: usize, len: usize) -> Vec<Arc<Ev>> {
+        (0..count)
+            .map(|_| {
+                let len = self.rng.index(len.max(1));
+                let time = self.rng.chance(1, 3).then(|| 1_700_000_000_000 + len as i64);
+                Ev::note(self.text(len), time)
+            })
+            .collect()
+    }
+
+    pub fn level(&mut self) -> Level {
+        [Level::Buffered, Level::Os, Level::Sync][self.rng.index(3)]
+    }
+
+    pub fn create_session(&mut self, handle: &Handle, id: &str) -> Step<Writing> {
+        self.tape.note(Note::Create(id.to_owned()));
+        let new = NewSession::new(id).unwrap().with_cwd("/work");
+        let writer =
+            handle.store.create_session(&new).map_err(|e| stop("create_session", &e))?;
+        self.tape.note(Note::Created(id.to_owned()));
+        Ok(Writing { id: id.to_owned(), writer, handle: handle.no })
+    }
+
+    /// Takes a session from another handle.
+    pub fn take(&mut self, handle: &Handle, id: &str) -> Step<Writing> {
+        let writer =
+            handle.store.writer(&session_id(id)).map_err(|e| stop("writer", &e))?;
+        Ok(self.adopt(handle, id, writer))
+    }
+
+    pub fn adopt(&mut self, handle: &Handle, id: &str, writer: SessionWriter) -> Writing {
+        self.tape.note(Note::Adopt(id.to_owned(), writer.next_seq() as usize));
+        Writing { id: id.to_owned(), writer, handle: handle.no }
+    }
+
+    pub fn append(&mut self, w: &mut Writing, events: Vec<Arc<Ev>>, level: Level) -> Step {
+        let first = w.writer.next_seq();
+        let count = events.len() as u64;
+        self.tape.note(Note::Issue(w.id.clone(), events.clone(), w.handle));
+        let new: Vec<NewEvent<'_>> = events.iter().map(|e| e.as_new()).collect();
+        let receipt = w.writer.append_batch(&new, level).map_err(|e| stop("append", &e))?;
+        self.tape.note(Note::Ack(w.id.clone(), (first + count) as usize, level));
+        if (receipt.first_seq(), receipt.last_seq()) != (first, first + count - 1) {
+            return Err(Stop::Wrong(format!(
+                "the receipt says {}..={}, {first} + {count} were due",
+                receipt.first_seq(),
+                receipt.last_seq()
+            )));
+        }
+        if level == Level::Buffered && self.rng.chance(1, 4) {
+            receipt.wait(Level::Os).map_err(|e| stop("wait", &e))?;
+            self.tape.note(Note::Ack(w.id.clone(), (first + count) as usize, Level::Os));
+        }
+        if level == Level::Os && self.rng.chance(1, 6) {
+            receipt.wait(Level::Sync).map_err(|e| stop("wait", &e))?;
+            self.tape.note(Note::Ack(w.id.clone(), (first + count) as usize, Level::Sync));
+        }
+        Ok(())
+    }
+
+    pub fn sync(&mut self, handle: &Handle) -> Step {
+        handle.store.sync().map_err(|e| stop("sync", &e))?;
+        self.tape.note(Note::AckHandle(handle.no, Level::Sync));
+        Ok(())
+    }
+
+    pub fn let_go(&mut self, w: Writing) -> Step {
+        let (id, upto) = (w.id, w.writer.next_seq() as usize);
+        w.writer.close().map_err(|e| stop("close of a session", &e))?;
+        self.tape.note(Note::Ack(id, upto, Level::Sync));
+        Ok(())
+    }
+
+    pub fn close(&mut self, handle: Handle) -> Step {
+        let no = handle.no;
+        handle.store.close().map_err(|e| stop("close", &e))?;
+        self.tape.note(Note::AckHandle(no, Level::Sync));
+        Ok(())
+    }
+
+    pub fn import(&mut self, handle: &Handle, id: &str, log: &[u8], events: &[Arc<Ev>]) -> Step {
+        self.tape.note(Note::Import(id.to_owned(), events.to_vec()));
+        let report = handle
+            .store
+            .import_dsh(log, &ImportOptions::default(), &mut |_| true)
+            .map_err(|e| stop("import", &e))?;
+        self.tape.note(Note::Imported(id.to_owned()));
+        if (report.session.as_str(), report.stored) != (Some(id), events.len() as u64) {
+            return Err(Stop::Wrong(format!("the import reports {report:?}")));
+        }
+        Ok(())
+    }
+
+    /// Takes a session that may not be there.
+    pub fn take_if_there(&mut self, handle: &Handle, id: &str) -> Step<Option<Writing>> {
+        match handle.store.writer(&session_id(id)) {
+            Ok(writer) => Ok(Some(self.adopt(handle, id, writer))),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(stop("writer", &e)),
+        }
+    }
+}
