@@ -76,3 +76,60 @@ fn a_killed_writer_is_taken_over_with_its_os_events() {
     let report = other.check(&CheckOptions::default(), &mut |_, _| true).unwrap();
     assert!(report.is_clean(), "{:?}", report.damage);
 }
+
+#[test]
+fn a_session_that_moved_on_meanwhile_is_continued_where_it_is() {
+    let machine = SimMachine::new(3);
+    let path = Path::new("/data/store");
+    let a =
+        Store::create_on(Arc::new(machine.process("a")), path, StoreOptions::default()).unwrap();
+    let mut w = a.create_session(&NewSession::new("s").unwrap()).unwrap();
+    let _receipt = w.append(&NewEvent::new("note", b"0")).unwrap();
+    w.close().unwrap();
+    let b = Store::open_on(Arc::new(machine.process("b")), path, StoreOptions::default()).unwrap();
+    for round in 0..6u64 {
+        let store = if round % 2 == 0 { &b } else { &a };
+        let mut w = store.writer(&id("s")).unwrap();
+        assert_eq!(w.next_seq(), round + 1);
+        let _receipt =
+            w.append(&NewEvent::new("note", format!("{}", round + 1).as_bytes())).unwrap();
+        w.close().unwrap();
+    }
+    let report = a.check(&CheckOptions::default(), &mut |_, _| true).unwrap();
+    assert!(report.is_clean(), "{:?}", report.damage);
+    assert_eq!(a.session(&id("s")).unwrap().next_seq(), 7);
+}
+
+#[test]
+fn readers_are_held_at_what_is_durable_after_a_failed_sync() {
+    use everlog_testkit::sim::{Call, FaultError, FaultPlan};
+    let machine = SimMachine::new(4);
+    let path = Path::new("/data/store");
+    let store =
+        Store::create_on(Arc::new(machine.process("a")), path, StoreOptions::default()).unwrap();
+    let mut w = store.create_session(&NewSession::new("s").unwrap()).unwrap();
+    let _receipt = w.append_batch(&[NewEvent::new("note", b"0")], Level::Sync).unwrap();
+    machine.fail(FaultPlan::new(&[Call::SyncData], 1, FaultError::Io));
+    let err = w.append_batch(&[NewEvent::new("note", b"1")], Level::Sync).unwrap_err();
+    assert_eq!(err.kind(), everlog::ErrorKind::OutcomeUnknown);
+    let err = w.append(&NewEvent::new("note", b"2")).unwrap_err();
+    assert_eq!(err.kind(), everlog::ErrorKind::Poisoned);
+    let s = store.session(&id("s")).unwrap();
+    assert_eq!(s.next_seq(), 1);
+    assert_eq!(s.read(0).unwrap().data[..], b"0"[..]);
+    assert_eq!(s.read(1).unwrap_err().kind(), everlog::ErrorKind::NotFound);
+    drop(w);
+    let b = Store::open_on(
+        Arc::new(machine.process("b")),
+        path,
+        StoreOptions::default().with_lock_wait_ms(5),
+    )
+    .unwrap();
+    assert_eq!(b.writer(&id("s")).unwrap_err().kind(), everlog::ErrorKind::Locked);
+    drop(s);
+    drop(store);
+    let mut w = b.writer(&id("s")).unwrap();
+    let next = w.next_seq();
+    assert!((1..=2).contains(&next));
+    let _receipt = w.append_batch(&[NewEvent::new("note", b"3")], Level::Sync).unwrap();
+}

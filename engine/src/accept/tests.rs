@@ -1,7 +1,6 @@
 //! Tests of the rules: the table of append calls, every rule by hand, older shapes, and headers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-
 use super::*;
 use crate::ErrorKind;
 

@@ -55,6 +55,8 @@ pub(crate) struct LaneView {
     store_id: [u8; 16],
     mapped: bool,
     pool: Arc<Pool>,
+    /// Where reading must stop: this process's own writer of the lane failed there.
+    pub(crate) held_at: Option<(SegmentNo, u64)>,
 }
 
 impl LaneView {
@@ -81,6 +83,7 @@ impl LaneView {
             store_id,
             mapped,
             pool,
+            held_at: None,
         }
     }
 
@@ -232,6 +235,7 @@ impl LaneView {
 
     /// Whether the chain of segments is whole; what is missing is found.
     pub(crate) fn check_chain(&mut self) {
+        self.findings.retain(|f| f.kind != "segment-missing");
         let mut missing = Vec::new();
         let mut before = None;
         for (no, s) in &self.segments {
@@ -277,10 +281,12 @@ impl LaneView {
             let known_end = self.known_end(no);
             let from = if from == 0 { self.enter(&segment, index, known_end)? } else { from };
             let limit = known_end.unwrap_or_else(|| self.limit_of(&segment));
+            let held = self.held_at.filter(|h| h.0 == no);
+            let limit = held.map_or(limit, |h| limit.min(h.1));
             // Behind a known end nothing can be in flight.
             let at_bad = if known_end.is_some() { AtBad::Resync } else { at_bad };
             let end = self.walk(&segment, from, limit, index, at_bad)?;
-            match self.successor(no) {
+            match self.successor(no).filter(|_| held.is_none()) {
                 Some(next) if known_end.is_some() || end >= limit => {
                     self.at = Some((next.no(), 0));
                 }
@@ -298,6 +304,12 @@ impl LaneView {
             Some(s) if s.state == LaneState::Poisoned && s.segment == segment.no() => s.durable_end,
             _ => segment.frames_limit(),
         }
+    }
+
+    /// Offset below which frames are known to have been durable.
+    fn known_written(&self, no: SegmentNo, limit: u64) -> u64 {
+        let by_slot = self.slot.as_ref().filter(|s| s.segment == no).map_or(0, |s| s.durable_end);
+        if self.known_end(no).is_some() { limit } else { by_slot }
     }
 
     /// Starts a segment: takes its INDEX chain where there is one. Returns where the walk begins.
@@ -399,7 +411,10 @@ impl LaneView {
                 }
                 Step::Bad { offset, fault } => (offset, fault.clause()),
             };
-            if at_bad == AtBad::Stop {
+            // Zero bytes are the end, unless it is known that there was more.
+            let at_end =
+                clause == Fault::Zero.clause() && offset >= self.known_written(segment.no(), limit);
+            if at_bad == AtBad::Stop || at_end {
                 return Ok(end);
             }
             match scan.resync(self.next_gsn)? {

@@ -18,7 +18,7 @@ pub(crate) mod stage;
 pub(crate) mod upkeep;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
@@ -83,6 +83,8 @@ pub(crate) struct Lane {
     pub(crate) durable: AtomicU64,
     pub(crate) durable_gsn: AtomicU64,
     pub(crate) poison: OnceLock<Error>,
+    /// Tells the handle that the index must be read again, no further than what is durable.
+    pub(crate) failed: Arc<AtomicBool>,
     pub(crate) spare: Mutex<Vec<Vec<u8>>>,
     pub(crate) counters: Counters,
 }
@@ -103,6 +105,7 @@ impl Lane {
     /// Takes no more from now on: what was written may or may not be there.
     pub(crate) fn poison(&self, writer: Option<&mut Writer>, cause: &Error) -> Error {
         let first = self.poison.set(cause.clone()).is_ok();
+        self.failed.store(true, Ordering::Release);
         if let Some(w) = writer
             && first
         {
@@ -134,6 +137,13 @@ impl Lane {
         w.slot.counter += 1;
         let at = (w.slot.counter % 2) * STRIDE;
         self.file.write_at(&w.slot.encode(), at).map_err(|e| e.with_path(&self.path))
+    }
+
+    /// Segment and offset up to which everything is durable.
+    pub(crate) fn durable_place(&self) -> (crate::SegmentNo, u64) {
+        let writer = self.write.lock();
+        let durable = self.durable.load(Ordering::Acquire);
+        (writer.active.segment.no(), writer.active.durable_offset(durable))
     }
 
     /// Position up to which the log is staged.

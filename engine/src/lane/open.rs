@@ -236,7 +236,7 @@ impl LaneSite {
         let hint =
             slot.as_ref().filter(|s| s.segment == segment.no()).map_or(0, |s| s.index_offset);
         let start = apply::survey_start(segment, hint, same_boot);
-        let found = survey(segment, start, slot.as_ref(), marked_gsn)?;
+        let found = survey(segment, start, slot.as_ref(), marked_gsn, same_boot)?;
         let p = plan(&found, same_boot);
         let used = held.dir.list()?.iter().filter_map(|e| name::parse_segment(&e.name)).max();
         let next_no = used.unwrap_or(0).max(segment.no()) + 1;
@@ -347,6 +347,7 @@ impl LaneSite {
             durable: AtomicU64::new(0),
             durable_gsn: AtomicU64::new(r.gsn),
             poison: OnceLock::new(),
+            failed: Arc::default(),
             spare: Mutex::new(Vec::new()),
             counters: Counters::default(),
         };

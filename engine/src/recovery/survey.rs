@@ -47,6 +47,7 @@ pub(crate) fn survey(
     from: Start,
     slot: Option<&Slot>,
     marked_gsn: u64,
+    same_boot: bool,
 ) -> Result<Survey> {
     let mut scan = Scan::new(segment, from.offset, segment.frames_limit());
     let mut s = Survey {
@@ -78,10 +79,15 @@ pub(crate) fn survey(
             }
             Step::Bad { offset, .. } => (offset, false),
         };
+        // In the boot that wrote them, bytes appear in order: behind zeros there is nothing.
+        let whole = start >= s.watermark && s.next_gsn >= marked_gsn;
+        if zero && same_boot && whole {
+            return Ok(s);
+        }
         let next = scan.resync(s.next_gsn)?;
         if next.is_none() {
             s.last_nonzero = scan.last_nonzero(start)?;
-            if zero && s.last_nonzero.is_none() {
+            if zero && whole && s.last_nonzero.is_none() {
                 return Ok(s);
             }
         }

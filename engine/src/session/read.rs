@@ -141,6 +141,8 @@ impl Session {
     /// Seq that the next event gets; as many events are there.
     #[must_use]
     pub fn next_seq(&self) -> Seq {
+        // After a failed write the index is read again here; errors show at the first read.
+        let _checked = self.store.guard();
         self.store.lanes.read().index.table.get(self.no).map_or(0, |r| r.visible_end())
     }
 

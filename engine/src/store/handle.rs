@@ -1,7 +1,8 @@
 //! What the clones of a handle share, and the calls that concern the whole store.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -34,19 +35,40 @@ pub(crate) struct StoreInner {
     /// Session locks of a poisoned lane: kept until the handle closes.
     pub(crate) kept: Mutex<Vec<SessionLock>>,
     pub(crate) runs: RunCache,
+    /// Set by the lane when a write or sync failed, until the index was read again.
+    pub(crate) failed: OnceLock<Arc<AtomicBool>>,
 }
 
 impl StoreInner {
     /// Refuses in a child of `fork(2)`.
     pub(crate) fn guard(&self) -> Result<()> {
         if self.vfs.fork_generation() == self.generation {
-            return Ok(());
+            return self.hold_readers();
         }
         Err(Error::new(
             ErrorKind::ForkedHandle,
             "the store was opened before fork; open it again in the child",
         )
         .with_path(&self.path))
+    }
+
+    /// After a failed write or sync: what is not durable is shown to nobody any more.
+    fn hold_readers(&self) -> Result<()> {
+        let Some(failed) = self.failed.get().filter(|f| f.load(Ordering::Acquire)) else {
+            return Ok(());
+        };
+        let Some(lane) = self.own_lane() else { return Ok(()) };
+        let place = lane.durable_place();
+        let mut lanes = self.lanes.write();
+        if !failed.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        *lanes = lanes.anew();
+        lanes.add_lane(lane.no)?;
+        if let Some(view) = lanes.views.get_mut(&lane.no) {
+            view.held_at = Some(place);
+        }
+        lanes.refresh()
     }
 
     pub(crate) fn guard_write(&self) -> Result<()> {

@@ -24,6 +24,8 @@ impl StoreInner {
             return Ok(lane.clone());
         }
         let lane = self.take_lane(prefer)?;
+        // Set once: a handle takes one lane.
+        let _first = self.failed.set(lane.failed.clone());
         *slot = Some(lane.clone());
         Ok(lane)
     }

@@ -1,7 +1,7 @@
 //! Opening a store: who it is, whether it may be used, and what all its lanes hold.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -56,6 +56,7 @@ pub(crate) fn open(
         report: Mutex::new(None),
         kept: Mutex::new(Vec::new()),
         runs: RunCache::new(options.frame_cache_bytes),
+        failed: OnceLock::new(),
         vfs,
         options,
     }))

@@ -113,6 +113,8 @@ impl StoreInner {
     /// Waits until the last event of a session is provably durable; returns what is known of the session then.
     fn settle(&self, no: SessionNo, own: LaneNo) -> Result<Record> {
         let until = self.vfs.monotonic_ns() + self.options.lock_wait_ms * 1_000_000;
+        // Only what is read under the lock counts: another may have had the session until a moment ago.
+        self.refresh()?;
         loop {
             let record = self.record(no)?;
             let last = record.last_lane();
