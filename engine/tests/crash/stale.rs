@@ -29,7 +29,8 @@ pub fn show_old_bytes(machine: &SimMachine, store: &str, seed: u64) {
             for (i, sector) in bytes.chunks_mut(SECTOR).enumerate() {
                 let at = i * SECTOR;
                 let hole = at >= HEADER && sector.iter().all(|b| *b == 0);
-                if hole && (whole || rng.chance(1, 2))
+                if hole
+                    && (whole || rng.chance(1, 2))
                     && let Some(from) = old.get(at..at + sector.len())
                 {
                     sector.copy_from_slice(from);

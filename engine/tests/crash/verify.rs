@@ -41,9 +41,8 @@ fn wrong(what: &str) -> impl Fn(String) -> Stop {
 
 /// Whether `check` finds no damage, nor any recovery did.
 pub fn undamaged(store: &Store) -> Step {
-    let report = store
-        .check(&CheckOptions::default(), &mut |_, _| true)
-        .map_err(|e| stop("check", &e))?;
+    let report =
+        store.check(&CheckOptions::default(), &mut |_, _| true).map_err(|e| stop("check", &e))?;
     if let Some(damage) = report.damage.first() {
         return Err(Stop::Wrong(format!("check reports damage after a crash: {damage:?}")));
     }
@@ -149,7 +148,8 @@ pub fn settle(machine: &SimMachine, run: &Run, spares: Spares) -> Step {
 }
 
 /// What a crash leaves that is no damage: a lane file or a segment header that was not durable yet, a torn tail.
-const MAY_BE: [FindingKind; 3] = [FindingKind::TornTail, FindingKind::LaneFile, FindingKind::Header];
+const MAY_BE: [FindingKind; 3] =
+    [FindingKind::TornTail, FindingKind::LaneFile, FindingKind::Header];
 
 /// The files of the store, by path inside it.
 pub fn files_of(machine: &SimMachine) -> BTreeMap<String, Vec<u8>> {
