@@ -360,7 +360,7 @@ impl LaneView {
         let mut from = u64::MAX;
         while at != 0 {
             let h = segment.frame(at, &mut payload).ok()?;
-            if h.kind != kind::INDEX || from != u64::MAX && at + h.frame_len() > from {
+            if h.kind != kind::INDEX || at > from {
                 return None;
             }
             let index = IndexFrame::open(&payload, at).ok()?;
