@@ -32,6 +32,7 @@ use crate::vfs::{OpenHow, Vfs, VfsDir, VfsFile};
 pub(crate) struct LaneSite {
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) store_id: [u8; 16],
+    pub(crate) root: Arc<dyn VfsDir>,
     pub(crate) lanes_dir: Arc<dyn VfsDir>,
     pub(crate) lanes_path: PathBuf,
     pub(crate) quarantine: Arc<dyn VfsDir>,
@@ -182,6 +183,9 @@ impl LaneSite {
 
     /// Makes the first segment of a lane that has none.
     fn first_segment(&self, held: Held, slot: Option<&Slot>) -> Result<Recovered> {
+        // Who made the store or the lane may have ended before their names were durable.
+        self.root.sync()?;
+        self.lanes_dir.sync()?;
         let options = &self.options;
         let capacity =
             crate::segment::make::capacity_for(&*held.dir, options.segment_bytes_first, 0)?;
