@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use everlog::{CheckOptions, ErrorKind, Level, Store};
-use everlog_testkit::oracle::{self, FindingKind};
+use everlog::{CheckOptions, ErrorKind, Store};
+use everlog_testkit::oracle::{self, Finding, FindingKind};
 use everlog_testkit::sim::{SimMachine, SimProcess};
 
 use super::model::{Answers, Note, Spares, State};
@@ -135,7 +135,7 @@ pub fn recover(run: &mut Run, spares: Spares) -> Step {
     Ok(())
 }
 
-/// Opens a recovered image again, after one more end, and compares it with the state and the oracle.
+/// Opens a recovered image again, after one more end, and compares it with the state.
 pub fn settle(machine: &SimMachine, run: &Run, spares: Spares) -> Step {
     let process = machine.process("after");
     let vfs = Arc::new(process.clone());
@@ -143,13 +143,22 @@ pub fn settle(machine: &SimMachine, run: &Run, spares: Spares) -> Step {
         .map_err(|e| stop("open again", &e))?;
     let got = answers(&store)?;
     run.state().judge(&got, spares).map_err(wrong("opened again"))?;
-    undamaged(&store)?;
-    drop(store);
-    compare_with_oracle(machine, &got)
+    undamaged(&store)
 }
 
-/// What a crash leaves that is no damage: a lane file or a segment header that was not durable yet, a torn tail.
-const MAY_BE: [FindingKind; 3] = [FindingKind::TornTail, FindingKind::LaneFile, FindingKind::Header];
+/// Compares what a recovered store answers with the oracle, as it stands.
+pub fn compare(run: &Run) -> Step {
+    let machine = run.machine.process_crash_image();
+    let options = run.options.clone().with_read_only();
+    let store = Store::open_on(Arc::new(machine.process("reader")), Path::new(STORE), options)
+        .map_err(|e| stop("open to compare", &e))?;
+    compare_with_oracle(&machine, &answers(&store)?)
+}
+
+/// What a crash leaves that is no damage: a lane file or a segment header that was not durable yet, a torn tail, the
+/// trailer of a change of segment that did not come to its end.
+const MAY_BE: [FindingKind; 4] =
+    [FindingKind::TornTail, FindingKind::LaneFile, FindingKind::Header, FindingKind::Trailer];
 
 /// The files of the store, by path inside it.
 pub fn files_of(machine: &SimMachine) -> BTreeMap<String, Vec<u8>> {
@@ -163,7 +172,13 @@ pub fn files_of(machine: &SimMachine) -> BTreeMap<String, Vec<u8>> {
 /// Whether the independent decoder reads the same.
 pub fn compare_with_oracle(machine: &SimMachine, got: &Answers) -> Step {
     let seen = oracle::decode(&files_of(machine));
-    if let Some(finding) = seen.findings_but(&MAY_BE).first() {
+    // The oracle does not know of boots: a gap that nothing proves is torn, in a lane that nobody had to recover.
+    let unproved = |f: &&Finding| {
+        let newest = seen.lanes.iter().filter_map(|l| l.segments.last());
+        let mut newest = newest.filter(|s| s.path == f.path && s.durable <= f.offset);
+        f.kind == FindingKind::Damage && newest.next().is_some()
+    };
+    if let Some(finding) = seen.findings_but(&MAY_BE).iter().find(|f| !unproved(f)) {
         return Err(Stop::Wrong(format!("the oracle finds {finding:?}")));
     }
     let mut named = 0;
@@ -191,18 +206,6 @@ pub fn compare_with_oracle(machine: &SimMachine, got: &Answers) -> Step {
     }
     if named != got.len() {
         return Err(Stop::Wrong("the engine sees sessions that the oracle does not".into()));
-    }
-    Ok(())
-}
-
-/// Appends one event at `sync` to every session of a store that is there: it can still be used.
-pub fn use_again(run: &mut Run, handle: &Handle) -> Step {
-    let state = run.state();
-    for id in state.sessions.keys() {
-        if let Some(mut w) = run.take_if_there(handle, id)? {
-            let events = run.events(1, 100);
-            run.append(&mut w, events, Level::Sync)?;
-        }
     }
     Ok(())
 }
