@@ -147,16 +147,21 @@ impl Check<'_> {
     fn findings(&mut self) {
         let lanes = self.store.inner.lanes.read();
         for f in lanes.findings() {
-            if matches!(f.kind, "segment-missing" | "segment-header" | "segment-short") {
-                self.report.damage.push(Damage {
-                    path: f.path.clone(),
-                    offset: f.offset,
-                    kind: f.kind,
-                    message: f.message.clone(),
-                    sessions: Vec::new(),
-                    seqs: Vec::new(),
-                });
-            }
+            let (list, kind) = match f.kind {
+                "segment-torn" => (&mut self.report.notes, "segment-header"),
+                "segment-missing" | "segment-header" | "segment-short" => {
+                    (&mut self.report.damage, f.kind)
+                }
+                _ => continue,
+            };
+            list.push(Damage {
+                path: f.path.clone(),
+                offset: f.offset,
+                kind,
+                message: f.message.clone(),
+                sessions: Vec::new(),
+                seqs: Vec::new(),
+            });
         }
     }
 
