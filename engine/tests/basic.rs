@@ -138,7 +138,8 @@ fn readers_are_held_at_what_is_durable_after_a_failed_sync() {
 fn an_open_reads_index_frames_and_not_the_events() {
     let machine = SimMachine::new(5);
     let path = Path::new("/data/store");
-    let store = Store::create_on(Arc::new(machine.process("a")), path, StoreOptions::default()).unwrap();
+    let store =
+        Store::create_on(Arc::new(machine.process("a")), path, StoreOptions::default()).unwrap();
     let mut w = store.create_session(&NewSession::new("s").unwrap()).unwrap();
     let data = format!("\"{}\"", "y".repeat(4_000)).into_bytes();
     let events: Vec<NewEvent<'_>> = (0..32).map(|_| NewEvent::new("note", &data)).collect();
@@ -149,7 +150,8 @@ fn an_open_reads_index_frames_and_not_the_events() {
     store.close().unwrap();
     machine.count_reads(true);
     machine.clear_log();
-    let store = Store::open_on(Arc::new(machine.process("b")), path, StoreOptions::default()).unwrap();
+    let store =
+        Store::open_on(Arc::new(machine.process("b")), path, StoreOptions::default()).unwrap();
     let read: u64 = machine
         .log()
         .iter()

@@ -169,8 +169,9 @@ impl LaneView {
                     h
                 }
                 None => {
+                    // Nothing names it: it was being made when the machine went down.
                     let message = format!("the header cannot be read ({})", fault.clause());
-                    self.find(path, 0, "segment-header", message);
+                    self.find(path, 0, "segment-torn", message);
                     return Ok(None);
                 }
             },

@@ -29,4 +29,4 @@ macro_rules! workloads {
     )*};
 }
 
-workloads!(append);
+workloads!(append, rotate, import, reopen, same_id, hand_over, take_over, quiet, recovery);
