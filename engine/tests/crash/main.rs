@@ -13,6 +13,8 @@
 
 mod matrix;
 mod model;
+#[cfg(feature = "planted")]
+mod planted;
 mod run;
 mod stale;
 mod verify;
