@@ -274,8 +274,7 @@ impl Check<'_> {
         let same_boot = slot.as_ref().is_some_and(|s| s.boot_id == boot);
         let marked = self.store.inner.marked_gsn(lane, segment.header.epoch);
         let h = &segment.header;
-        let start =
-            Start { offset: HEADER_LEN, gsn: h.base_gsn, next_session: h.next_session };
+        let start = Start { offset: HEADER_LEN, gsn: h.base_gsn, next_session: h.next_session };
         let found = survey(segment, start, slot.as_ref(), marked, same_boot)?;
         let plan = plan(&found, same_boot);
         Ok(plan.dropped.is_some_and(|(from, _)| from == offset))
@@ -478,7 +477,14 @@ impl Check<'_> {
         let mut at = 0;
         let mut broken: Vec<(Seq, Seq)> = Vec::new();
         let mut rule = None;
-        while at < record.next_seq {
+        let mut whole = true;
+        while at < record.end_seq() {
+            if let Some((_, end)) = record.hole_at(at) {
+                // Reported as missing already.
+                whole = false;
+                at = end;
+                continue;
+            }
             let Ok((h, frame)) = session.frame_of(at, &mut payload) else {
                 let upto = self.store.inner.locate(record.no, at);
                 let upto = upto.map_or(at, |l| l.frame.first_seq + u64::from(l.frame.count) - 1);
@@ -489,6 +495,7 @@ impl Check<'_> {
             if !self.options.quick
                 && rule.is_none()
                 && broken.is_empty()
+                && whole
                 && let Err(what) = judge_frame(&session, &h, &payload, &mut surface)
             {
                 rule = Some(what);

@@ -33,7 +33,12 @@ impl Events {
         let tag = |e: Error| e.with_session(self.session.id()).with_seq(seq);
         let one = |e: Error| (tag(e), seq, seq + 1);
         self.session.store.guard().map_err(one)?;
-        let located = self.session.store.locate(self.session.no, seq).map_err(one)?;
+        let located = self.session.store.locate(self.session.no, seq).map_err(|e| {
+            let lanes = self.session.store.lanes.read();
+            let hole = lanes.index.table.get(self.session.no).and_then(|r| r.hole_at(seq));
+            let (first, end) = hole.unwrap_or((seq, seq + 1));
+            (tag(e), first, end)
+        })?;
         let f = located.frame;
         let whole = |e: Error| (tag(e), f.first_seq, f.first_seq + u64::from(f.count));
         let (h, _) = self.session.frame_of(seq, &mut self.payload).map_err(whole)?;

@@ -13,7 +13,7 @@ use crate::format::frame::{FrameHeader, flag, kind};
 use crate::format::index_frame::{FrameAt, Run};
 use crate::handle::StoreInner;
 use crate::index::runs::{Located, frame_with, lost};
-use crate::index::{Extent, Place};
+use crate::index::{Extent, Place, Record};
 use crate::segment::Segment;
 use crate::types::{EventId, Seq, SessionId, SessionNo};
 
@@ -60,9 +60,12 @@ impl StoreInner {
     pub(crate) fn locate(&self, no: SessionNo, seq: Seq) -> Result<Located> {
         let (extent, segment, frame) = {
             let lanes = self.lanes.read();
-            let Some(extent) = lanes.index.table.get(no).and_then(|r| r.extent_of(seq)).copied()
-            else {
-                return Err(past_end(no, seq));
+            let record = lanes.index.table.get(no);
+            let Some(extent) = record.and_then(|r| r.extent_of(seq)).copied() else {
+                return Err(match record.and_then(|r| r.hole_at(seq)) {
+                    Some((first, end)) => hole(no, seq, first, end - 1),
+                    None => past_end(no, seq),
+                });
             };
             let Some(segment) = lanes.segment(extent.lane, extent.segment) else {
                 return Err(Error::corrupt("the segment of an event cannot be read; run check")
@@ -129,6 +132,11 @@ impl StoreInner {
     }
 }
 
+fn hole(no: SessionNo, seq: Seq, first: Seq, last: Seq) -> Error {
+    let message = format!("the frames that held seqs {first} to {last} are damaged; run check");
+    Error::corrupt(message).with_session_no(no).with_seq(seq)
+}
+
 fn past_end(no: SessionNo, seq: Seq) -> Error {
     Error::new(ErrorKind::NotFound, "the session has no event of that seq")
         .with_session_no(no)
@@ -151,7 +159,7 @@ impl Session {
     pub fn next_seq(&self) -> Seq {
         // After a failed write the index is read again here; errors show at the first read.
         let _checked = self.store.guard();
-        self.store.lanes.read().index.table.get(self.no).map_or(0, |r| r.next_seq)
+        self.store.lanes.read().index.table.get(self.no).map_or(0, Record::end_seq)
     }
 
     /// Exact JSON text of the header.
