@@ -89,9 +89,9 @@ def read_lane(folder, lane, store_id, sessions):
         cut = z.prev[1] if z and z.prev[::2] == s.me else None  # a recovery drops what is behind it
         limit, gsn = min(len(s.b), s.size - 64, NONE if cut is None else cut), s.gsn
         for pos, (*_, kind, flags, count, no, seq, at, _, _), p in scan(s.path, s.b, s.me[1], limit, cut or 0):
-            if at != gsn and kind not in (2, 4): say(s.path, pos, f"gsn {at}, not {gsn}")
-            gsn = gsn if kind in (2, 4) else at + count  # those two name a durable gsn
-            if kind < 128 and (kind not in (1, 2, 3, 4, *range(16, 26)) or flags & ~(kind == 1)):
+            if at != gsn: say(s.path, pos, f"gsn {at}, not {gsn}")
+            gsn = at + count
+            if kind < 128 and (kind not in (1, 2, 3, 4, *range(16, 23), 24, 25) or flags & ~(kind == 1)):
                 return say(s.path, pos, f"newer format, kind {kind} flags {flags}")
             try:
                 if kind == 1: r = Obj(epoch=epochs.get(no, 0), events=[*events(p, flags, count, seq, s.where, at)])
@@ -116,7 +116,6 @@ def resolve(no, items):
             if (seq, r.before) not in known and (seq, r.before[2]) != (s.first, NONE): say(f"{no:x}", seq, "diverged")
         elif kind in (19, 20): s.hidden = kind == 19
         elif kind in (21, 22): s.gone.append(range(r.gone[0], r.gone[1] + 1))
-        elif kind == 23: limbo = seq
         elif kind == 24:
             for e in s.claims: e.pending = e.pending and e.seq >= seq
             limbo, s.time, s.shown = NONE, s.time if s.shown else r.time, True

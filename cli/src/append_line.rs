@@ -7,12 +7,11 @@
 use std::io;
 
 use everlog::NewEvent;
+use everlog::limits::LINE_BYTES_MAX;
 
 use crate::exit::{FAILED, Failure};
 use crate::stdin::Blocks;
 
-/// Longest line.
-pub(crate) const LINE_BYTES_MAX: usize = 64 << 20;
 /// Lines that share one sync hold at most so many bytes together.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 

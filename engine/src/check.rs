@@ -42,7 +42,7 @@ pub struct Damage {
     /// Where in it.
     pub offset: u64,
     /// Stable name of what it is: `frame`, `payload`, `segment-header`, `segment-missing`, `segment-short`,
-    /// `events-missing`, `diverged`, `index`, `rule`, `torn-tail`, `unpublished`.
+    /// `events-missing`, `diverged`, `duplicate-id`, `index`, `rule`, `torn-tail`, `unpublished`.
     pub kind: &'static str,
     /// What is wrong.
     pub message: String,
@@ -274,8 +274,7 @@ impl Check<'_> {
         let same_boot = slot.as_ref().is_some_and(|s| s.boot_id == boot);
         let marked = self.store.inner.marked_gsn(lane, segment.header.epoch);
         let h = &segment.header;
-        let start =
-            Start { offset: HEADER_LEN, gsn: h.base_gsn, next_session: h.next_session };
+        let start = Start { offset: HEADER_LEN, gsn: h.base_gsn, next_session: h.next_session };
         let found = survey(segment, start, slot.as_ref(), marked, same_boot)?;
         let plan = plan(&found, same_boot);
         Ok(plan.dropped.is_some_and(|(from, _)| from == offset))
@@ -377,6 +376,13 @@ impl Check<'_> {
                 continue;
             }
             self.report.sessions += 1;
+            let first = self.store.inner.lanes.read().index.table.by_id(&record.id).map(|r| r.no);
+            if first != Some(record.no) {
+                let message =
+                    "another session has this id and counts; this one cannot be reached by it";
+                let found = self.about(record, "duplicate-id", message.to_owned(), Vec::new());
+                self.report.damage.push(found);
+            }
             self.session(record)?;
         }
         Ok(())

@@ -2,12 +2,12 @@
 //!
 //! # Invariants
 //! N1. A receipt is printed after its event reached the level, never before.
-//! N2. Lines that wait together are one batch with one sync. When one of them is refused, those before it are
-//!     appended one by one and stay, and nothing after it is looked at.
+//! N2. Lines that wait together share one write and one sync. When one of them is refused, those before it stay, and
+//!     nothing after it is looked at.
 //! N3. With `--atomic` everything is one batch.
 
 use everlog::{
-    Error, ErrorKind, Level, NewEvent, NewSession, Receipt, SessionId, SessionWriter, Store,
+    Error, ErrorKind, Level, NewEvent, NewSession, Receipt, SessionId, SessionWriter, Store, limits,
 };
 
 use crate::append_line::{Line, Lines, parse_event_line};
@@ -18,9 +18,10 @@ use crate::out::Out;
 use crate::stdin::Blocks;
 use crate::{find, naming, signal};
 
-/// Most events of an atomic batch, and the most bytes of their lines.
-const ATOMIC_EVENTS_MAX: usize = 1 << 20;
-const ATOMIC_BYTES_MAX: usize = 1 << 30;
+/// Events of one frame where nobody asks for more: what damage or a single read concerns stays small.
+const BATCH_EVENTS: usize = 256;
+/// Most bytes of the lines of an atomic batch; the store judges the events themselves.
+const ATOMIC_BYTES_MAX: usize = 2 * limits::BATCH_BYTES_MAX;
 
 pub(crate) fn run(globals: &Globals, args: &Append) -> Result<(), Failure> {
     let (store, _) = find::open_write(globals, "everlog append")?;
@@ -126,7 +127,7 @@ impl Appender {
         }
     }
 
-    /// Appends the lines up to the first that cannot be one.
+    /// Appends the lines up to the first that is refused, and prints their receipts.
     fn append(&mut self, group: &[Line]) -> Result<(), Failure> {
         let (mut events, mut refused) = (Vec::with_capacity(group.len()), None);
         for line in group {
@@ -138,33 +139,40 @@ impl Appender {
                 }
             }
         }
-        if !events.is_empty() {
-            match self.writer.append_batch(&events, self.level) {
-                Ok(receipt) => self.show(&receipt)?,
-                Err(e) if is_refusal(&e) => self.one_by_one(group, &events)?,
-                Err(e) => return Err(at_line(e, group, self.writer.next_seq())),
-            }
-        }
-        refused.map_or(Ok(()), Err)
-    }
-
-    /// N2: the batch was refused, so nothing of it is stored yet.
-    fn one_by_one(&mut self, group: &[Line], events: &[NewEvent]) -> Result<(), Failure> {
-        let (mut receipts, mut refused) = (Vec::new(), None);
-        for (line, event) in group.iter().zip(events) {
-            match self.writer.append_batch(std::slice::from_ref(event), self.level.min(Level::Os)) {
-                Ok(receipt) => receipts.push(receipt),
-                Err(e) => {
-                    refused = Some(Failure::from(e).with_line(line.number));
-                    break;
-                }
+        let (mut receipts, mut earlier) = (Vec::new(), None);
+        for (lines, events) in group.chunks(BATCH_EVENTS).zip(events.chunks(BATCH_EVENTS)) {
+            if let Err(failure) = self.stage(lines, events, &mut receipts) {
+                earlier = Some(failure);
+                break;
             }
         }
         if let Some(last) = receipts.last() {
-            last.wait(self.level)?;
+            last.wait(self.level)?; // N1
         }
         receipts.iter().try_for_each(|receipt| self.show(receipt))?;
-        refused.map_or(Ok(()), Err)
+        earlier.or(refused).map_or(Ok(()), Err)
+    }
+
+    /// Hands events to the store, as one batch or, when that is refused, one by one (N2).
+    fn stage(
+        &mut self,
+        lines: &[Line],
+        events: &[NewEvent],
+        receipts: &mut Vec<Receipt>,
+    ) -> Result<(), Failure> {
+        match self.writer.append_batch(events, Level::Buffered) {
+            Ok(receipt) => {
+                receipts.push(receipt);
+                return Ok(());
+            }
+            Err(e) if is_refusal(&e) && events.len() > 1 => {}
+            Err(e) => return Err(at_line(e, lines, self.writer.next_seq())),
+        }
+        for (line, event) in lines.iter().zip(events) {
+            let receipt = self.writer.append_batch(std::slice::from_ref(event), Level::Buffered);
+            receipts.push(receipt.map_err(|e| Failure::from(e).with_line(line.number))?);
+        }
+        Ok(())
     }
 
     fn atomic(&mut self, lines: &mut Lines) -> Result<(), Failure> {
@@ -176,9 +184,10 @@ impl Appender {
             }
             for line in &group {
                 held += line.bytes.len();
-                if held > ATOMIC_BYTES_MAX || events.len() == ATOMIC_EVENTS_MAX {
+                if held > ATOMIC_BYTES_MAX || events.len() == limits::BATCH_EVENTS_MAX {
                     let message = format!(
-                        "an atomic batch holds at most {ATOMIC_EVENTS_MAX} events and {ATOMIC_BYTES_MAX} bytes"
+                        "an atomic batch holds at most {} events and {ATOMIC_BYTES_MAX} bytes",
+                        limits::BATCH_EVENTS_MAX
                     );
                     return Err(Failure::new(FAILED, "limit", message).with_line(line.number));
                 }

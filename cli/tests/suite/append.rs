@@ -91,6 +91,26 @@ fn atomic_is_all_or_none() {
 }
 
 #[test]
+fn many_lines_at_once() {
+    let place = Place::new();
+    let surface = "{\"type\":\"user/message\",\"data\":{}}\n";
+    let input = format!("{}{surface}{}", event("1").repeat(3_000), event("2").repeat(3_000));
+    let done = place.feed(&["append", "s-77", "--create"], input).exits(1).jsonl();
+    assert_eq!(done.len(), 3_001);
+    assert!(done.iter().take(3_000).enumerate().all(|(i, r)| r["seq"] == i));
+    assert_eq!(
+        (done[3_000]["ok"].as_bool(), done[3_000]["line"].as_u64()),
+        (Some(false), Some(3_001))
+    );
+    assert_eq!(place.ever(&["cat", "s-77"]).exits(0).text().lines().count(), 3_000);
+    let long = format!("{{\"type\":\"x\",\"data\":\"{}\"}}\n", "y".repeat(65 << 20));
+    let refused =
+        place.feed(&["append", "s-77", "--level", "os"], event("3") + &long).exits(1).jsonl();
+    assert_eq!((refused[0]["seq"].as_u64(), refused[1]["line"].as_u64()), (Some(3_000), Some(2)));
+    assert_eq!(refused[1]["error"]["kind"], "limit");
+}
+
+#[test]
 fn an_expected_seq_guards_against_others() {
     let place = Place::new();
     place.grow("s-77", 3);
@@ -142,10 +162,13 @@ fn a_held_session_names_its_holder() {
 fn ctrl_c_leaves_a_valid_store() {
     let place = Place::new();
     let mut child = holder(&place, "s-77");
+    // Waiting would close it, and the end of the input would race with the signal.
+    let stdin = child.stdin.take();
     let begun = Instant::now();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(begun.elapsed() < Duration::from_secs(5));
+    drop(stdin);
     place.ever(&["check"]).exits(0);
     assert_eq!(place.ever(&["append", "s-77", "-t", "x", "-d", "1"]).exits(0).jsonl()[0]["seq"], 1);
 }

@@ -1,5 +1,11 @@
 //! `import`: what goes in, what is refused, and how it is reported.
 
+use std::io::Write;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::support::{Place, log};
 
 #[test]
@@ -113,4 +119,22 @@ fn inputs_of_one_session_do_not_fight() {
     let all = place.ever(&["import", "logs", "--jobs", "8", "-o", "jsonl"]).exits(0).jsonl();
     assert!(all.iter().all(|l| l["stored"] == 200), "{all:?}");
     assert_eq!(all.iter().map(|l| l["added"].as_u64().unwrap()).sum::<u64>(), 200);
+}
+
+#[test]
+fn ctrl_c_leaves_no_half_session() {
+    let place = Place::new();
+    let mut child =
+        place.command(&Place::with_store(&["import", "-"])).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(log("s-777", 5_000).as_bytes()).unwrap();
+    // Long enough for the events to be on their way into the store.
+    std::thread::sleep(Duration::from_millis(200));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(stdin);
+    assert_eq!(place.ever(&["ls", "-q"]).exits(0).text(), "");
+    place.ever(&["check"]).exits(0);
+    place.write("in.jsonl", log("s-777", 5_000));
+    place.ever(&["import", "in.jsonl"]).exits(0);
 }

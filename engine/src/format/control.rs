@@ -51,7 +51,6 @@ pub(crate) enum Body {
         first: Seq,
         last: Seq,
     },
-    Pending,
     Publish,
     Tag {
         bytes: Box<[u8]>,
@@ -78,7 +77,6 @@ impl Control {
             Body::Restore => kind::RESTORE,
             Body::Purge { .. } => kind::PURGE,
             Body::Redact { .. } => kind::REDACT,
-            Body::Pending => kind::PENDING,
             Body::Publish => kind::PUBLISH,
             Body::Tag { .. } => kind::TAG,
         }
@@ -111,7 +109,7 @@ impl Control {
                 out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
                 out.extend_from_slice(bytes);
             }
-            Body::Rm | Body::Restore | Body::Pending | Body::Publish => {}
+            Body::Rm | Body::Restore | Body::Publish => {}
         }
         out
     }
@@ -170,7 +168,10 @@ fn event(w: &mut Walk<'_>) -> Option<Option<EventId>> {
     Some((gsn != u64::MAX).then_some(EventId { lane, epoch, gsn }))
 }
 
-fn named(w: &mut Walk<'_>) -> Option<(Box<[u8]>, Box<[u8]>)> {
+/// An id and a header text.
+type Named = (Box<[u8]>, Box<[u8]>);
+
+fn named(w: &mut Walk<'_>) -> Option<Named> {
     let id_len = usize::from(w.u16()?);
     if id_len == 0 || id_len > limits::SESSION_ID_BYTES_MAX {
         return None;
@@ -208,7 +209,6 @@ fn decode_walk(kind: u8, w: &mut Walk<'_>) -> Option<Control> {
         kind::RESTORE => Body::Restore,
         kind::PURGE => Body::Purge { first: w.u64()?, last: w.u64()? },
         kind::REDACT => Body::Redact { first: w.u64()?, last: w.u64()? },
-        kind::PENDING => Body::Pending,
         kind::PUBLISH => Body::Publish,
         kind::TAG => {
             let len = w.u32()? as usize;
@@ -260,7 +260,6 @@ mod tests {
             Body::Restore,
             Body::Purge { first: 1, last: 2 },
             Body::Redact { first: 1, last: 2 },
-            Body::Pending,
             Body::Publish,
             Body::Tag { bytes: b"xyz"[..].into() },
         ]

@@ -154,6 +154,7 @@ impl<'a> Events<'a> {
         }
         let seq = self.first_seq + wide(self.next);
         let out = record(&mut self.walk, seq, &mut self.time);
+        let out = out.filter(|e| self.next > 0 || e.time_ms == self.base_time);
         self.next += 1;
         match out {
             Some(event) if self.next < self.count || self.walk.left() == 0 => Some(Ok(event)),

@@ -38,7 +38,8 @@ pub(crate) mod kind {
     pub(crate) const RESTORE: u8 = 20;
     pub(crate) const PURGE: u8 = 21;
     pub(crate) const REDACT: u8 = 22;
-    pub(crate) const PENDING: u8 = 23;
+    /// Reserved: events of this session that another session holds.
+    pub(crate) const JOIN: u8 = 23;
     pub(crate) const PUBLISH: u8 = 24;
     pub(crate) const TAG: u8 = 25;
     /// Kinds from here up may be stepped over by readers that do not know them.
@@ -118,6 +119,7 @@ impl FrameHeader {
 
     fn check_kind(&self, raw_len: u32, key: u32) -> Decoded<()> {
         match self.kind {
+            kind::JOIN => return Err(Fault::Newer),
             kind::EVENTS => {
                 if self.flags & !flag::RESTARTS != 0 {
                     return Err(Fault::Newer);

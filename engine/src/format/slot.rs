@@ -149,7 +149,8 @@ impl Slot {
 
 /// The longest prefix of whole characters that fits.
 pub(crate) fn cut(s: &str, max: usize) -> &str {
-    s.get(..s.floor_char_boundary(max)).unwrap_or(s)
+    let end = (0..=max.min(s.len())).rev().find(|i| s.is_char_boundary(*i)).unwrap_or(0);
+    s.get(..end).unwrap_or(s)
 }
 
 fn text(b: &[u8]) -> String {

@@ -60,6 +60,8 @@ pub(crate) struct LaneView {
     pool: Arc<Pool>,
     /// Where reading must stop: this process's own writer of the lane failed there.
     pub(crate) held_at: Option<(SegmentNo, u64)>,
+    /// Whether this handle recovered the lane: what its slot said before does not count.
+    pub(crate) recovered: bool,
 }
 
 impl LaneView {
@@ -88,6 +90,7 @@ impl LaneView {
             mapped,
             pool,
             held_at: None,
+            recovered: false,
         }
     }
 
@@ -306,7 +309,13 @@ impl LaneView {
     /// Where reading of an unfinished segment stops at the latest: a poisoned writer vouches only for what is durable.
     fn limit_of(&self, segment: &Segment) -> u64 {
         match &self.slot {
-            Some(s) if s.state == LaneState::Poisoned && s.segment == segment.no() => s.durable_end,
+            Some(s)
+                if s.state == LaneState::Poisoned
+                    && s.segment == segment.no()
+                    && !self.recovered =>
+            {
+                s.durable_end
+            }
             _ => segment.frames_limit(),
         }
     }
@@ -326,7 +335,7 @@ impl LaneView {
     ) -> Result<u64> {
         let h = &segment.header;
         self.next_session = self.next_session.max(h.next_session);
-        if h.base_gsn > self.next_gsn && !self.segments.range(..h.segment).next().is_none() {
+        if h.base_gsn > self.next_gsn && self.segments.range(..h.segment).next().is_some() {
             let message = format!(
                 "events {} to {} of the lane are missing before it",
                 self.next_gsn,
@@ -361,7 +370,7 @@ impl LaneView {
         let mut from = u64::MAX;
         while at != 0 {
             let h = segment.frame(at, &mut payload).ok()?;
-            if h.kind != kind::INDEX || from != u64::MAX && at + h.frame_len() > from {
+            if h.kind != kind::INDEX || at > from {
                 return None;
             }
             let index = IndexFrame::open(&payload, at).ok()?;
@@ -449,6 +458,11 @@ impl LaneView {
                 }
             }
         }
+    }
+
+    /// Whether the last writer of the lane failed, and nobody has recovered it since.
+    pub(crate) fn is_failed(&self) -> bool {
+        self.slot.as_ref().is_some_and(|s| s.state == LaneState::Poisoned)
     }
 
     fn is_same_boot(&self) -> bool {

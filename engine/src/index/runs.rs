@@ -21,13 +21,19 @@ type Key = (LaneNo, SegmentNo, u64, SessionNo);
 /// Decoded INDEX entries, kept up to a bound.
 #[derive(Debug)]
 pub(crate) struct RunCache {
-    entries: Mutex<(HashMap<Key, Arc<Vec<Run>>>, usize)>,
+    entries: Mutex<Entries>,
     bytes_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    by_key: HashMap<Key, Arc<Vec<Run>>>,
+    bytes: usize,
 }
 
 impl RunCache {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { entries: Mutex::new((HashMap::new(), 0)), bytes_max }
+        Self { entries: Mutex::default(), bytes_max }
     }
 
     /// The runs of a session that the INDEX frame at `index` of a segment lists.
@@ -39,18 +45,18 @@ impl RunCache {
         session: SessionNo,
     ) -> Result<Arc<Vec<Run>>> {
         let key = (lane, segment.no(), index, session);
-        if let Some(runs) = self.entries.lock().0.get(&key) {
+        if let Some(runs) = self.entries.lock().by_key.get(&key) {
             return Ok(runs.clone());
         }
         let runs = Arc::new(load(segment, index, session)?);
         let size = size_of(&runs);
         let mut guard = self.entries.lock();
-        if guard.1 + size > self.bytes_max {
-            guard.0.clear();
-            guard.1 = 0;
+        if guard.bytes + size > self.bytes_max {
+            guard.by_key.clear();
+            guard.bytes = 0;
         }
-        guard.1 += size;
-        guard.0.insert(key, runs.clone());
+        guard.bytes += size;
+        guard.by_key.insert(key, runs.clone());
         Ok(runs)
     }
 }

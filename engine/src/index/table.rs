@@ -55,8 +55,6 @@ pub(crate) struct Record {
     pub(crate) is_fork: bool,
     /// Whether it is an import that was not published.
     pub(crate) pending: bool,
-    /// Events from here on are not published.
-    pub(crate) pending_from: Option<Seq>,
     pub(crate) hidden: bool,
     pub(crate) epoch: u32,
     pub(crate) hand_overs: Vec<HandOver>,
@@ -69,11 +67,6 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// End of the events that readers may see.
-    pub(crate) fn visible_end(&self) -> Seq {
-        self.pending_from.map_or(self.next_seq, |p| p.min(self.next_seq))
-    }
-
     /// Whether readers may see the session.
     pub(crate) fn is_visible(&self) -> bool {
         !self.pending && !self.hidden
@@ -158,14 +151,14 @@ impl Table {
         self.records.get(&no)
     }
 
-    /// The published session of that id; of several, the one created first.
+    /// The published session of that id; of several, the one with the lowest number.
     pub(crate) fn by_id(&self, id: &SessionId) -> Option<&Record> {
         let numbers = self.by_id.get(id)?;
         numbers
             .iter()
             .filter_map(|n| self.records.get(n))
             .filter(|r| !r.pending)
-            .min_by_key(|r| (r.created_ms, r.no))
+            .min_by_key(|r| r.no)
     }
 
     /// All sessions of that id, published or not.
@@ -239,11 +232,7 @@ impl Table {
                 let h = HandOver { session_epoch: control.session_epoch, first_seq: seq, prev, at };
                 r.hand_overs.push(h);
             }
-            Body::Publish => {
-                r.pending = false;
-                r.pending_from = None;
-            }
-            Body::Pending => r.pending_from = Some(seq),
+            Body::Publish => r.pending = false,
             Body::Rm => r.hidden = true,
             Body::Restore => r.hidden = false,
             _ => {}
@@ -263,7 +252,6 @@ impl Table {
             created: at,
             is_fork: matches!(control.body, Body::Fork { .. }),
             pending: control.flags & CREATE_PENDING != 0,
-            pending_from: None,
             hidden: false,
             epoch: 0,
             hand_overs: Vec::new(),

@@ -99,8 +99,9 @@ impl Lane {
         }
         let capacity = self.capacity(stage.next_capacity, capacity_min)?;
         let no = stage.next_no;
-        let (file, path) = self.make_file(no, capacity)?;
+        // Also when the making fails: the file may be there all the same.
         stage.next_no = no + 1;
+        let (file, path) = self.make_file(no, capacity)?;
         let header = SegmentHeader {
             store_id: self.store_id,
             lane: self.no,

@@ -167,7 +167,7 @@ impl Segment {
             return Err(FrameError::Bad(Fault::Short));
         }
         self.read(&mut head, offset).map_err(FrameError::Io)?;
-        FrameHeader::decode(&head, self.header.salt, offset, room).map_err(|f| FrameError::Bad(f))
+        FrameHeader::decode(&head, self.header.salt, offset, room).map_err(FrameError::Bad)
     }
 
     /// Reads and verifies the frame at `offset`; its payload replaces what is in `payload`.

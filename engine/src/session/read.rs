@@ -143,7 +143,7 @@ impl Session {
     pub fn next_seq(&self) -> Seq {
         // After a failed write the index is read again here; errors show at the first read.
         let _checked = self.store.guard();
-        self.store.lanes.read().index.table.get(self.no).map_or(0, |r| r.visible_end())
+        self.store.lanes.read().index.table.get(self.no).map_or(0, |r| r.next_seq)
     }
 
     /// Exact JSON text of the header.

@@ -211,6 +211,7 @@ pub trait VfsDir: Debug + Send + Sync {
     fn ownership(&self) -> Result<Ownership>;
 }
 
+#[expect(clippy::len_without_is_empty, reason = "a size in bytes, not a collection")]
 /// An open file. Dropping the last handle closes it, which lets go of its locks in this process.
 pub trait VfsFile: Debug + Send + Sync {
     /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.

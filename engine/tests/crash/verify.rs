@@ -41,9 +41,8 @@ fn wrong(what: &str) -> impl Fn(String) -> Stop {
 
 /// Whether `check` finds no damage, nor any recovery did.
 pub fn undamaged(store: &Store) -> Step {
-    let report = store
-        .check(&CheckOptions::default(), &mut |_, _| true)
-        .map_err(|e| stop("check", &e))?;
+    let report =
+        store.check(&CheckOptions::default(), &mut |_, _| true).map_err(|e| stop("check", &e))?;
     if let Some(damage) = report.damage.first() {
         return Err(Stop::Wrong(format!("check reports damage after a crash: {damage:?}")));
     }
@@ -64,6 +63,7 @@ fn read_first(run: &mut Run, process: &SimProcess, spares: Spares) -> Step {
         Err(e) => return Err(stop("read-only open", &e)),
     };
     let got = answers(&store)?;
+    let spares = if run.before.failed { Spares::Disk } else { spares };
     run.before.judge(&got, spares).map_err(wrong("a reader before recovery"))?;
     if run.rng.chance(1, 3) { undamaged(&store) } else { Ok(()) }
 }

@@ -36,8 +36,8 @@ use Refusal::{Bad, Newer};
 pub(super) fn body(f: &OracleFrame, p: &[u8], lane: u16, epoch: u32) -> Result<FrameBody, Refusal> {
     match f.kind {
         1 if f.flags & !RESTARTS != 0 => return Err(Newer("unknown flag")),
-        2..=4 | 16..=25 if f.flags != 0 => return Err(Newer("unknown flag")),
-        1..=4 | 16..=25 => {}
+        2..=4 | 16..=22 | 24..=25 if f.flags != 0 => return Err(Newer("unknown flag")),
+        1..=4 | 16..=22 | 24..=25 => {}
         128.. => return Ok(FrameBody::Unknown),
         _ => return Err(Newer("unknown kind")),
     }

@@ -97,7 +97,6 @@ fn control(s: &mut OracleSession, walk: &mut Walk, item: &Item, c: &Control) {
         (ControlBody::Tag(bytes), _) => s.tags.push(bytes.clone()),
         (ControlBody::Nothing, 19) => s.hidden = true,
         (ControlBody::Nothing, 20) => s.hidden = false,
-        (ControlBody::Nothing, 23) => walk.pending_from = Some(seq),
         (ControlBody::Nothing, _) => {
             walk.pending_from = None;
             for claim in walk.claims.iter_mut().filter(|c| c.event.seq < seq) {
