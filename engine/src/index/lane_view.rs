@@ -60,6 +60,8 @@ pub(crate) struct LaneView {
     pool: Arc<Pool>,
     /// Where reading must stop: this process's own writer of the lane failed there.
     pub(crate) held_at: Option<(SegmentNo, u64)>,
+    /// Whether this handle recovered the lane: what its slot said before does not count.
+    pub(crate) recovered: bool,
 }
 
 impl LaneView {
@@ -88,6 +90,7 @@ impl LaneView {
             mapped,
             pool,
             held_at: None,
+            recovered: false,
         }
     }
 
@@ -306,7 +309,13 @@ impl LaneView {
     /// Where reading of an unfinished segment stops at the latest: a poisoned writer vouches only for what is durable.
     fn limit_of(&self, segment: &Segment) -> u64 {
         match &self.slot {
-            Some(s) if s.state == LaneState::Poisoned && s.segment == segment.no() => s.durable_end,
+            Some(s)
+                if s.state == LaneState::Poisoned
+                    && s.segment == segment.no()
+                    && !self.recovered =>
+            {
+                s.durable_end
+            }
             _ => segment.frames_limit(),
         }
     }
@@ -449,6 +458,11 @@ impl LaneView {
                 }
             }
         }
+    }
+
+    /// Whether the last writer of the lane failed, and nobody has recovered it since.
+    pub(crate) fn is_failed(&self) -> bool {
+        self.slot.as_ref().is_some_and(|s| s.state == LaneState::Poisoned)
     }
 
     fn is_same_boot(&self) -> bool {

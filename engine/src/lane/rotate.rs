@@ -96,8 +96,9 @@ impl Lane {
     fn make_next(&self, stage: &mut Stage, capacity_min: u64) -> Result<()> {
         if stage.next.is_none() {
             let no = stage.next_no;
-            stage.next = Some(self.make_segment(no, stage.next_capacity, capacity_min)?);
+            // Also when the making fails: the file may be there all the same.
             stage.next_no = no + 1;
+            stage.next = Some(self.make_segment(no, stage.next_capacity, capacity_min)?);
         }
         Ok(())
     }
