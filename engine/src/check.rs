@@ -147,16 +147,21 @@ impl Check<'_> {
     fn findings(&mut self) {
         let lanes = self.store.inner.lanes.read();
         for f in lanes.findings() {
-            if matches!(f.kind, "segment-missing" | "segment-header" | "segment-short") {
-                self.report.damage.push(Damage {
-                    path: f.path.clone(),
-                    offset: f.offset,
-                    kind: f.kind,
-                    message: f.message.clone(),
-                    sessions: Vec::new(),
-                    seqs: Vec::new(),
-                });
-            }
+            let (list, kind) = match f.kind {
+                "segment-torn" => (&mut self.report.notes, "segment-header"),
+                "segment-missing" | "segment-header" | "segment-short" => {
+                    (&mut self.report.damage, f.kind)
+                }
+                _ => continue,
+            };
+            list.push(Damage {
+                path: f.path.clone(),
+                offset: f.offset,
+                kind,
+                message: f.message.clone(),
+                sessions: Vec::new(),
+                seqs: Vec::new(),
+            });
         }
     }
 
@@ -269,7 +274,8 @@ impl Check<'_> {
         let same_boot = slot.as_ref().is_some_and(|s| s.boot_id == boot);
         let marked = self.store.inner.marked_gsn(lane, segment.header.epoch);
         let h = &segment.header;
-        let start = Start { offset: HEADER_LEN, gsn: h.base_gsn, next_session: h.next_session };
+        let start =
+            Start { offset: HEADER_LEN, gsn: h.base_gsn, next_session: h.next_session };
         let found = survey(segment, start, slot.as_ref(), marked, same_boot)?;
         let plan = plan(&found, same_boot);
         Ok(plan.dropped.is_some_and(|(from, _)| from == offset))

@@ -18,9 +18,10 @@ use crate::session::{NewSession, Session, SessionWriter};
 use crate::store::Store;
 use crate::types::{Seq, SessionId};
 
-/// Events and bytes of one frame of an import.
-const BATCH_EVENTS: usize = 256;
-const BATCH_BYTES: usize = 96 << 10;
+/// Events and bytes of one frame of an import: large enough that the header costs little, small enough that reading
+/// one event verifies few others.
+const BATCH_EVENTS: usize = 32;
+const BATCH_BYTES: usize = 8 << 10;
 
 /// How an input is read and named.
 #[derive(Clone, Debug)]

@@ -133,3 +133,32 @@ fn readers_are_held_at_what_is_durable_after_a_failed_sync() {
     assert!((1..=2).contains(&next));
     let _receipt = w.append_batch(&[NewEvent::new("note", b"3")], Level::Sync).unwrap();
 }
+
+#[test]
+fn an_open_reads_index_frames_and_not_the_events() {
+    let machine = SimMachine::new(5);
+    let path = Path::new("/data/store");
+    let store =
+        Store::create_on(Arc::new(machine.process("a")), path, StoreOptions::default()).unwrap();
+    let mut w = store.create_session(&NewSession::new("s").unwrap()).unwrap();
+    let data = format!("\"{}\"", "y".repeat(4_000)).into_bytes();
+    let events: Vec<NewEvent<'_>> = (0..32).map(|_| NewEvent::new("note", &data)).collect();
+    for _ in 0..150 {
+        let _receipt = w.append_batch(&events, Level::Buffered).unwrap();
+    }
+    w.close().unwrap();
+    store.close().unwrap();
+    machine.count_reads(true);
+    machine.clear_log();
+    let store =
+        Store::open_on(Arc::new(machine.process("b")), path, StoreOptions::default()).unwrap();
+    let read: u64 = machine
+        .log()
+        .iter()
+        .filter(|op| op.call == everlog_testkit::sim::Call::Read && op.path.ends_with(".seg"))
+        .map(|op| op.len)
+        .sum();
+    assert_eq!(store.session(&id("s")).unwrap().next_seq(), 150 * 32);
+    // 19 MB of events; one INDEX interval, the headers and the INDEX frames are read.
+    assert!(read < 4 << 20, "{read} bytes read");
+}

@@ -169,8 +169,9 @@ impl LaneView {
                     h
                 }
                 None => {
+                    // Nothing names it: it was being made when the machine went down.
                     let message = format!("the header cannot be read ({})", fault.clause());
-                    self.find(path, 0, "segment-header", message);
+                    self.find(path, 0, "segment-torn", message);
                     return Ok(None);
                 }
             },
@@ -360,7 +361,7 @@ impl LaneView {
         let mut from = u64::MAX;
         while at != 0 {
             let h = segment.frame(at, &mut payload).ok()?;
-            if h.kind != kind::INDEX || from != u64::MAX && at + h.frame_len() > from {
+            if h.kind != kind::INDEX || at > from {
                 return None;
             }
             let index = IndexFrame::open(&payload, at).ok()?;

@@ -32,6 +32,7 @@ use crate::vfs::{OpenHow, Vfs, VfsDir, VfsFile};
 pub(crate) struct LaneSite {
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) store_id: [u8; 16],
+    pub(crate) root: Arc<dyn VfsDir>,
     pub(crate) lanes_dir: Arc<dyn VfsDir>,
     pub(crate) lanes_path: PathBuf,
     pub(crate) quarantine: Arc<dyn VfsDir>,
@@ -182,6 +183,9 @@ impl LaneSite {
 
     /// Makes the first segment of a lane that has none.
     fn first_segment(&self, held: Held, slot: Option<&Slot>) -> Result<Recovered> {
+        // Who made the store or the lane may have ended before their names were durable.
+        self.root.sync()?;
+        self.lanes_dir.sync()?;
         let options = &self.options;
         let capacity =
             crate::segment::make::capacity_for(&*held.dir, options.segment_bytes_first, 0)?;
@@ -240,10 +244,15 @@ impl LaneSite {
         let p = plan(&found, same_boot);
         let used = held.dir.list()?.iter().filter_map(|e| name::parse_segment(&e.name)).max();
         let next_no = used.unwrap_or(0).max(segment.no()) + 1;
+        // In the same boot a CLOSE that reads well may not be on the disk; the slot says so once it is.
+        let closed_for_good = slot.as_ref().is_some_and(|s| {
+            let here = s.segment == segment.no() && s.salt == segment.header.salt;
+            here && s.state == LaneState::Closed && s.durable_end >= found.valid_end
+        });
         let mut report = RecoveryReport {
             lane: held.no,
             time_ms: self.vfs.now_ms(),
-            clean: found.closed && found.gaps.is_empty(),
+            clean: found.closed && found.gaps.is_empty() && (!same_boot || closed_for_good),
             frames: found.frames,
             epoch: segment.header.epoch + u32::from(p.new_epoch),
             ..RecoveryReport::default()

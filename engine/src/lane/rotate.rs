@@ -28,12 +28,12 @@ impl Lane {
             let largest = self.options.segment_bytes_max.max(stage.next_capacity);
             stage.next_capacity = (stage.next_capacity * 2).min(largest);
         }
-        let fits = stage.next.as_ref().is_some_and(|(s, _)| s.header.capacity >= capacity_min);
+        let fits = stage.next.as_ref().is_some_and(|s| s.header.capacity >= capacity_min);
         if !fits {
             self.drop_next(stage);
             self.make_next(stage, capacity_min)?;
         }
-        let Some((segment, _)) = stage.next.take() else { return Ok(()) };
+        let Some(segment) = stage.next.take() else { return Ok(()) };
         self.put_index(stage);
         let from = stage.active.clone();
         let trailer = Self::trailer_of(stage, &self.last_index_of(&from.segment));
@@ -92,15 +92,20 @@ impl Lane {
         Some(trailer.encode().to_vec())
     }
 
-    /// Makes the next segment ahead, when there is none.
-    pub(crate) fn make_next(&self, stage: &mut Stage, capacity_min: u64) -> Result<()> {
-        if stage.next.is_some() {
-            return Ok(());
+    /// Makes the next segment, when there is none.
+    fn make_next(&self, stage: &mut Stage, capacity_min: u64) -> Result<()> {
+        if stage.next.is_none() {
+            let no = stage.next_no;
+            stage.next = Some(self.make_segment(no, stage.next_capacity, capacity_min)?);
+            stage.next_no = no + 1;
         }
-        let capacity = self.capacity(stage.next_capacity, capacity_min)?;
-        let no = stage.next_no;
+        Ok(())
+    }
+
+    /// Makes a segment file of that number; its header stands in until the segment is begun.
+    pub(crate) fn make_segment(&self, no: u64, wanted: u64, min: u64) -> Result<Arc<Segment>> {
+        let capacity = capacity_for(&*self.dir, wanted, min)?;
         let (file, path) = self.make_file(no, capacity)?;
-        stage.next_no = no + 1;
         let header = SegmentHeader {
             store_id: self.store_id,
             lane: self.no,
@@ -113,13 +118,12 @@ impl Lane {
             capacity,
             created_ms: 0,
         };
-        stage.next = Some((Arc::new(Segment::new(header, file, path, false)), capacity));
-        Ok(())
+        Ok(Arc::new(Segment::new(header, file, path, false)))
     }
 
     /// Removes the segment made ahead. A name left behind is removed by the next who opens the lane.
     pub(crate) fn drop_next(&self, stage: &mut Stage) {
-        if let Some((segment, _)) = stage.next.take() {
+        if let Some(segment) = stage.next.take() {
             let _ignored = self.dir.remove(&name::segment(segment.no()));
         }
     }
@@ -128,9 +132,5 @@ impl Lane {
         make_segment_file(&*self.dir, no, capacity, self.options.access)
             .map(|f| (f, self.path.join(name::segment(no))))
             .map_err(|e| e.with_path(self.path.join(name::segment(no))))
-    }
-
-    fn capacity(&self, wanted: u64, min: u64) -> Result<u64> {
-        capacity_for(&*self.dir, wanted, min)
     }
 }

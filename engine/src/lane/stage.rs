@@ -39,7 +39,7 @@ pub(crate) struct Stage {
     pub(crate) marked: u64,
     pub(crate) mark_end: u64,
     /// A segment made ahead.
-    pub(crate) next: Option<(Arc<crate::segment::Segment>, u64)>,
+    pub(crate) next: Option<Arc<crate::segment::Segment>>,
     pub(crate) next_no: u64,
     pub(crate) next_capacity: u64,
     pub(crate) started_ns: u64,

@@ -45,15 +45,26 @@ impl Lane {
         (self.options.sync_delay_ms * 1_000_000).max(20 * smoothed)
     }
 
+    /// Makes the next segment while nobody waits for it. The stage is not locked meanwhile.
     fn prepare_next(&self) -> Result<()> {
+        let (no, wanted) = {
+            let mut stage = self.stage.lock();
+            let capacity = stage.active.segment.header.capacity;
+            if stage.offset < capacity / 4 * 3 || stage.next.is_some() || stage.closed {
+                return Ok(());
+            }
+            stage.next_no += 1;
+            (stage.next_no - 1, stage.next_capacity)
+        };
+        // A full disk is reported to the append that needs the room, not here.
+        let Ok(made) = self.make_segment(no, wanted, 0) else { return Ok(()) };
         let mut stage = self.stage.lock();
-        let capacity = stage.active.segment.header.capacity;
-        if stage.offset < capacity / 4 * 3 || stage.next.is_some() || stage.closed {
+        if stage.next.is_none() && !stage.closed && no > stage.active.segment.no() {
+            stage.next = Some(made);
             return Ok(());
         }
-        // A full disk is reported to the append that needs the room, not here.
-        let _ignored = self.make_next(&mut stage, 0);
-        Ok(())
+        drop(stage);
+        self.dir.remove(&crate::format::name::segment(no))
     }
 
     /// Writes and syncs all, ends with a CLOSE frame, and marks the slot closed.

@@ -15,7 +15,7 @@ use crate::handle::StoreInner;
 use crate::index::runs::{Located, frame_with, lost};
 use crate::index::{Extent, Place};
 use crate::segment::Segment;
-use crate::types::{Seq, SessionId, SessionNo};
+use crate::types::{EventId, Seq, SessionId, SessionNo};
 
 /// A session, to be read. Cheap to clone; needs no lock, and sees what this handle appends at once and what other
 /// processes append after a refresh.
@@ -88,6 +88,14 @@ impl StoreInner {
         };
         let place = Place { lane: extent.lane, segment: extent.segment, offset: frame.offset };
         Ok(Located { segment, place, frame })
+    }
+
+    /// Identity of an event of a session.
+    pub(crate) fn event_id(&self, no: SessionNo, seq: Seq) -> Result<EventId> {
+        let at = self.locate(no, seq)?;
+        let h = self.read_frame(&at, no, &mut Vec::new())?;
+        let epoch = at.segment.header.epoch;
+        Ok(EventId { lane: at.place.lane, epoch, gsn: h.gsn + (seq - h.seq) })
     }
 
     /// Reads the frame at a place, writing out first what this handle has only staged.
@@ -255,6 +263,25 @@ impl Session {
             .with_seq(seq));
         }
         Ok(())
+    }
+
+    /// Identity of an event for ever: what forks, cursors and hand-overs stand on.
+    ///
+    /// # Errors
+    /// As [`Session::read`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// let receipt = writer.append(&everlog::NewEvent::new("note", b"1"))?;
+    /// assert_eq!(writer.event_id(0)?, receipt.first_id());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn event_id(&self, seq: Seq) -> Result<EventId> {
+        self.store.guard()?;
+        self.refuse_conflict(seq)?;
+        self.store.event_id(self.no, seq).map_err(|e| e.with_session(&self.id).with_seq(seq))
     }
 
     /// The place and events of the frame that holds `seq`, for iteration.

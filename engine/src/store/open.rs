@@ -42,6 +42,7 @@ pub(crate) fn open(
         lanes_dir,
         lanes_path,
         quarantine: root.open_dir(name::QUARANTINE)?,
+        root: root.clone(),
         quarantine_path: path.join(name::QUARANTINE),
         options: options.clone(),
     };

@@ -13,6 +13,8 @@
 
 mod matrix;
 mod model;
+#[cfg(feature = "planted")]
+mod planted;
 mod run;
 mod stale;
 mod verify;
@@ -29,4 +31,4 @@ macro_rules! workloads {
     )*};
 }
 
-workloads!(append);
+workloads!(append, rotate, import, reopen, same_id, hand_over, take_over, quiet, recovery);

@@ -15,7 +15,7 @@ use everlog_testkit::sim::{CrashPlan, Names, SimMachine, Snapshot, Survival};
 use super::model::{Spares, State};
 use super::run::{Run, STORE, Step, Stop};
 use super::stale;
-use super::verify::{recover, settle};
+use super::verify::{compare, recover, settle};
 
 /// Images of one round of one workload, before those of second crashes.
 const IMAGES_A_ROUND: usize = 110;
@@ -286,6 +286,9 @@ impl<'a> Round<'a> {
             let mut rng = Rng::new(seed).fork(3);
             let cut = if rng.chance(1, 3) { Cut::Process } else { Cut::choose(&mut rng) };
             settle(&cut.image(&run.machine.snapshot()), &run, cut.spares())?;
+            if rng.chance(1, 2) {
+                compare(&run)?;
+            }
             Ok(points)
         }));
         if self.only_op.is_some() {

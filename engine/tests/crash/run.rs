@@ -13,7 +13,7 @@ use everlog::{
 use everlog_testkit::rng::Rng;
 use everlog_testkit::sim::{SimMachine, SimProcess, is_down, is_killed};
 
-use super::model::{Ev, Note, State, Tape};
+use super::model::{Ev, Note, Spares, State, Tape};
 
 pub const STORE: &str = "/data/store";
 
@@ -97,8 +97,7 @@ impl Run {
     fn handle(&mut self, store: Store) -> Handle {
         self.handles += 1;
         // Handles of a recovery are others than those of the run before.
-        let no =
-            self.handles + if self.before.store_made { (self.rng.seed() as u32) << 8 } else { 0 };
+        let no = self.handles + if self.before.store_made { (self.rng.seed() as u32) << 8 } else { 0 };
         Handle { store, no }
     }
 
@@ -148,20 +147,57 @@ impl Run {
     pub fn create_session(&mut self, handle: &Handle, id: &str) -> Step<Writing> {
         self.tape.note(Note::Create(id.to_owned()));
         let new = NewSession::new(id).unwrap().with_cwd("/work");
-        let writer = handle.store.create_session(&new).map_err(|e| stop("create_session", &e))?;
+        let writer =
+            handle.store.create_session(&new).map_err(|e| stop("create_session", &e))?;
         self.tape.note(Note::Created(id.to_owned()));
         Ok(Writing { id: id.to_owned(), writer, handle: handle.no })
     }
 
     /// Takes a session from another handle.
     pub fn take(&mut self, handle: &Handle, id: &str) -> Step<Writing> {
-        let writer = handle.store.writer(&session_id(id)).map_err(|e| stop("writer", &e))?;
+        let writer =
+            handle.store.writer(&session_id(id)).map_err(|e| stop("writer", &e))?;
+        let count = writer.next_seq() as usize;
+        self.state().judge_count(id, count, Spares::Cache).map_err(Stop::Wrong)?;
         Ok(self.adopt(handle, id, writer))
     }
 
     pub fn adopt(&mut self, handle: &Handle, id: &str, writer: SessionWriter) -> Writing {
         self.tape.note(Note::Adopt(id.to_owned(), writer.next_seq() as usize));
         Writing { id: id.to_owned(), writer, handle: handle.no }
+    }
+
+    /// Makes a session whose id another may have made; takes it when it is there.
+    pub fn create_or_take(&mut self, handle: &Handle, id: &str) -> Step<Writing> {
+        self.tape.note(Note::Create(id.to_owned()));
+        match handle.store.create_session(&NewSession::new(id).unwrap()) {
+            Ok(writer) => {
+                self.tape.note(Note::Created(id.to_owned()));
+                Ok(Writing { id: id.to_owned(), writer, handle: handle.no })
+            }
+            Err(e) if e.kind() == ErrorKind::Exists => self.take(handle, id),
+            Err(e) => Err(stop("create_session", &e)),
+        }
+    }
+
+    pub fn upkeep(&mut self, handle: &Handle) -> Step {
+        handle.store.upkeep().map_err(|e| stop("upkeep", &e))
+    }
+
+    /// Lets the write-behind bound pass: what was appended is durable then.
+    pub fn quiet(&mut self, handle: &Handle) -> Step {
+        self.machine.advance_ms(10_000);
+        self.upkeep(handle)?;
+        self.tape.note(Note::AckHandle(handle.no, Level::Sync));
+        Ok(())
+    }
+
+    /// Goes on when the process was killed, as the others on the machine do.
+    pub fn outlive(&mut self, step: Step) -> Step {
+        match step {
+            Err(Stop::Killed) => Ok(()),
+            other => other,
+        }
     }
 
     pub fn append(&mut self, w: &mut Writing, events: Vec<Arc<Ev>>, level: Level) -> Step {
@@ -222,12 +258,4 @@ impl Run {
         Ok(())
     }
 
-    /// Takes a session that may not be there.
-    pub fn take_if_there(&mut self, handle: &Handle, id: &str) -> Step<Option<Writing>> {
-        match handle.store.writer(&session_id(id)) {
-            Ok(writer) => Ok(Some(self.adopt(handle, id, writer))),
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(stop("writer", &e)),
-        }
-    }
 }

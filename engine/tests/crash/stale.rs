@@ -9,6 +9,8 @@ use everlog_testkit::sim::SimMachine;
 
 const SECTOR: usize = 512;
 const HEADER: usize = 4_096;
+/// The longest zero end of a frame: the unused fields of its header, or padding.
+const FRAME_END: usize = 16;
 
 /// Fills holes of the newest segment of each lane, all of them or some.
 pub fn show_old_bytes(machine: &SimMachine, store: &str, seed: u64) {
@@ -26,15 +28,20 @@ pub fn show_old_bytes(machine: &SimMachine, store: &str, seed: u64) {
         let (whole, seed) = (rng.chance(1, 2), rng.next_u64());
         machine.damage(&format!("{dir}/{newest}"), 0, usize::MAX, |bytes| {
             let mut rng = Rng::new(seed);
+            let mut after_hole = false;
             for (i, sector) in bytes.chunks_mut(SECTOR).enumerate() {
-                let at = i * SECTOR;
-                let hole = at >= HEADER && sector.iter().all(|b| *b == 0);
-                if hole
-                    && (whole || rng.chance(1, 2))
-                    && let Some(from) = old.get(at..at + sector.len())
+                let hole = i * SECTOR >= HEADER && sector.iter().all(|b| *b == 0);
+                // A frame may end in this sector with bytes that are zero.
+                let skip = if after_hole { 0 } else { FRAME_END };
+                let at = i * SECTOR + skip;
+                if hole && (whole || rng.chance(1, 2))
+                    && let Some(from) = old.get(at..(i + 1) * SECTOR)
+                    && let Some(to) = sector.get_mut(skip..)
+                    && to.len() == from.len()
                 {
-                    sector.copy_from_slice(from);
+                    to.copy_from_slice(from);
                 }
+                after_hole = hole;
             }
         });
     }

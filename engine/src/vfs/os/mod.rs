@@ -56,11 +56,9 @@ impl Vfs for OsVfs {
                 None => break,
             }
         }
-        if missing.is_empty() {
-            // Who made it may have ended before its name was durable. A folder above that cannot be read is not ours.
-            if let Ok(above) = OsDir::open_path(dir::above(path)) {
-                above.sync()?;
-            }
+        // Who made it may have ended before its name was durable. A folder above that cannot be read is not ours.
+        if let Ok(above) = OsDir::open_path(dir::above(at)) {
+            above.sync()?;
         }
         for dir in missing.into_iter().rev() {
             dir::make_path(dir, access)?;

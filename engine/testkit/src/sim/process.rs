@@ -91,18 +91,20 @@ impl SimProcess {
         super::state::error(&Site { call: Call::OpenRoot, path, offset: 0, len: 0 }, refusal)
     }
 
-    /// Makes one folder of a path, unless it is there, and syncs the one above it.
+    /// Makes one folder of a path, and syncs the one above it.
     fn make_dir(&self, above: &str, name: &str, access: Access) -> Result<()> {
         let path = format!("{above}/{name}");
         let resolve = |state: &State| -> DiskResult<Ino> { state.disk.resolve(above) };
-        let there = self.shared.lock().disk.resolve(&path).is_ok();
-        if there {
-            return Ok(());
-        }
         self.call(Call::CreateDir, &path, |state, _, op| {
             let dir = resolve(state)?;
             state.disk.create(op, dir, name, new_dir(access))
         })?;
+        self.sync_above(above)
+    }
+
+    /// Makes the names in a folder durable.
+    fn sync_above(&self, above: &str) -> Result<()> {
+        let resolve = |state: &State| -> DiskResult<Ino> { state.disk.resolve(above) };
         let shown = if above.is_empty() { "/" } else { above };
         self.call(Call::SyncDir, shown, |state, _, _| {
             let dir = resolve(state)?;
@@ -130,10 +132,22 @@ impl Vfs for SimProcess {
     fn create_root(&self, path: &Path, access: Access) -> Result<Arc<dyn VfsDir>> {
         let parts = absolute(path).map_err(|refusal| self.invalid(path, refusal))?;
         let mut above = String::new();
+        let mut newest = None;
         for name in &parts {
+            let path = format!("{above}/{name}");
+            if self.shared.lock().disk.resolve(&path).is_ok() {
+                newest = Some(std::mem::replace(&mut above, path));
+                continue;
+            }
+            // Who made the folder above may have ended before its name was durable.
+            if let Some(above_that) = newest.take() {
+                self.sync_above(&above_that)?;
+            }
             self.make_dir(&above, name, access)?;
-            above.push('/');
-            above.push_str(name);
+            above = path;
+        }
+        if let Some(above) = newest {
+            self.sync_above(&above)?;
         }
         self.open(&format!("/{}", parts.join("/")))
     }
