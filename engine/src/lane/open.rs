@@ -355,7 +355,7 @@ impl LaneSite {
             lanes,
             stage: Mutex::new(stage),
             write: Mutex::new(Writer { active, written_gsn: r.gsn, slot }),
-            sync: Mutex::new(()),
+            sync: super::gate::Gate::default(),
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             durable_gsn: AtomicU64::new(r.gsn),
