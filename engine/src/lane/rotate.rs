@@ -76,7 +76,8 @@ impl Lane {
 
     fn last_index_of(&self, segment: &Segment) -> Option<u64> {
         let lanes = self.lanes.read();
-        lanes.index.blocks.get(&(self.no, segment.no())).map(|b| b.from).filter(|f| *f > HEADER_LEN)
+        let block = lanes.index.blocks.get(&(self.no, segment.no()));
+        block.map(|b| b.prev_index).filter(|at| *at != 0)
     }
 
     fn trailer_of(stage: &Stage, index: &Option<u64>) -> Option<Vec<u8>> {

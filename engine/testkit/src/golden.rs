@@ -12,7 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use everlog::{
-    ImportOptions, Level, NewEvent, NewSession, Result, SessionId, Store, StoreOptions, SurfaceOp,
+    ImportOptions, Level, NewEvent, NewSession, Result, SessionId, SessionWriter, Store,
+    StoreOptions, SurfaceOp,
 };
 
 use crate::oracle::OracleStore;
@@ -72,6 +73,10 @@ fn big() -> Vec<u8> {
     data
 }
 
+fn add(writer: &mut SessionWriter, events: &[NewEvent<'_>], level: Level) -> Result<()> {
+    writer.append_batch(events, level).map(drop)
+}
+
 fn write(machine: &SimMachine) -> Result<()> {
     let (a, b) = (machine.process("a"), machine.process("b"));
     let on = |p: &SimProcess| -> Arc<SimProcess> { Arc::new(p.clone()) };
@@ -79,28 +84,32 @@ fn write(machine: &SimMachine) -> Result<()> {
     let second = Store::open_on(on(&b), Path::new(PATH), options().with_label("second"))?;
     let new = NewSession::new("alpha")?.with_cwd("/work").with_subagent().with_agent_preset("p");
     let mut alpha = first.create_session(&new)?;
-    alpha.append_batch(&every_feature(), Level::Sync)?;
-    alpha.append_batch(&many(50), Level::Os)?;
+    add(&mut alpha, &every_feature(), Level::Sync)?;
+    add(&mut alpha, &many(50), Level::Os)?;
     alpha.close()?;
     let odd = SessionId::from_wtf8(b"b\xED\xB0\x80")?;
     let mut other = second.create_session(&NewSession::with_id(odd).with_delegation_depth(2))?;
-    other.append_batch(&many(2), Level::Buffered)?;
+    add(&mut other, &many(2), Level::Buffered)?;
     let alpha_id = SessionId::new("alpha")?;
     second.refresh()?;
     let mut alpha = second.writer(&alpha_id)?;
-    alpha.append_batch(&many(33), Level::Sync)?;
+    add(&mut alpha, &many(33), Level::Sync)?;
     alpha.close()?;
     second.import_dsh(LOG, &ImportOptions::default(), &mut |_| true)?;
     first.refresh()?;
     let mut alpha = first.writer(&alpha_id)?;
     // The second of these goes to another segment, and the first segment is sealed.
-    alpha.append_batch(&[NewEvent::new("note", &big())], Level::Os)?;
-    alpha.append_batch(&[NewEvent::new("note", &big())], Level::Sync)?;
-    alpha.append(&NewEvent::new("turn/end", br#"{"turn":0,"reason":{"kind":"completed"}}"#))?;
+    add(&mut alpha, &[NewEvent::new("note", &big())], Level::Os)?;
+    add(&mut alpha, &[NewEvent::new("note", &big())], Level::Sync)?;
+    add(
+        &mut alpha,
+        &[NewEvent::new("turn/end", br#"{"turn":0,"reason":{"kind":"completed"}}"#)],
+        Level::Sync,
+    )?;
     alpha.close()?;
     first.create_session(&NewSession::new("empty")?)?.close()?;
     first.close()?;
-    other.append_batch(&many(1), Level::Sync)?;
+    add(&mut other, &many(1), Level::Sync)?;
     other.close()?;
     second.close()
 }

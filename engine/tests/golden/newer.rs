@@ -135,10 +135,11 @@ fn a_newer_segment_is_refused_and_not_touched() {
 
 #[test]
 fn an_unknown_frame_is_refused_and_not_touched() {
-    for segment in SEGMENTS {
+    // A mark that no INDEX covers, and the last frame of a lane.
+    for (segment, mark) in [(SEGMENTS[1], 2), ("lanes/0000/0000000000000001.seg", 4)] {
         for kind in [0, 5, 40, 127] {
             refused(&format!("kind {kind} in {segment}"), |files| {
-                let at = frames_of(segment, 2)[0];
+                let at = frames_of(segment, mark)[0];
                 set_kind(files.get_mut(segment).unwrap(), at, kind);
             });
         }
