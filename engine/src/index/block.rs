@@ -37,6 +37,11 @@ impl Block {
         }
     }
 
+    /// Offset of the INDEX frame before it in the segment.
+    pub(crate) fn last_index(&self) -> Option<u64> {
+        (self.prev_index > 0).then_some(self.prev_index)
+    }
+
     /// Whether nothing is in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty() && self.controls.is_empty()

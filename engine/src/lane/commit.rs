@@ -78,7 +78,7 @@ impl Lane {
         let mark_end = {
             let mut stage = self.stage.lock();
             if stage.marked < pos {
-                self.put_mark(&mut stage, kind::SYNCMARK);
+                self.put_mark(&mut stage, kind::SYNCMARK)?;
             }
             stage.mark_end
         };

@@ -335,6 +335,7 @@ impl LaneSite {
             offset: r.offset,
             gsn: r.gsn,
             next_session: r.next_session,
+            content: 0,
             marked: 0,
             mark_end: 0,
             next: None,

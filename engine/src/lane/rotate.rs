@@ -11,6 +11,7 @@ use super::stage::{Part, Stage};
 use super::{Active, Lane};
 use crate::error::Result;
 use crate::format::name;
+use crate::index::Block;
 use crate::format::segment::{HEADER_LEN, Prev, SegmentHeader, Trailer};
 use crate::options::ReadMode;
 use crate::segment::Segment;
@@ -76,8 +77,7 @@ impl Lane {
 
     fn last_index_of(&self, segment: &Segment) -> Option<u64> {
         let lanes = self.lanes.read();
-        let block = lanes.index.blocks.get(&(self.no, segment.no()));
-        block.map(|b| b.prev_index).filter(|at| *at != 0)
+        lanes.index.blocks.get(&(self.no, segment.no())).and_then(Block::last_index)
     }
 
     fn trailer_of(stage: &Stage, index: &Option<u64>) -> Option<Vec<u8>> {
@@ -96,9 +96,9 @@ impl Lane {
     /// Makes the next segment, when there is none.
     fn make_next(&self, stage: &mut Stage, capacity_min: u64) -> Result<()> {
         if stage.next.is_none() {
-            let no = stage.next_no;
-            // Also when the making fails: the file may be there all the same.
-            stage.next_no = no + 1;
+            // A number whose file could not be made is not tried again: its name may be left.
+            stage.next_no += 1;
+            let no = stage.next_no - 1;
             stage.next = Some(self.make_segment(no, stage.next_capacity, capacity_min)?);
         }
         Ok(())
