@@ -39,11 +39,10 @@ impl Lane {
             return Ok(());
         }
         self.alive_or_unknown()?;
-        let _leader = self.sync.lock();
-        if self.is_durable(pos) {
-            return Ok(());
-        }
-        self.alive_or_unknown()?;
+        let over = || self.is_durable(pos) || self.poison.get().is_some();
+        let Some(_leader) = self.sync.take(over) else {
+            return if self.is_durable(pos) { Ok(()) } else { self.alive_or_unknown() };
+        };
         let (active, upto, gsn) = {
             let mut writer = self.write.lock();
             self.write_staged(&mut writer)?;

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::slot::{LaneState, STRIDE, Slot};
@@ -65,6 +65,41 @@ pub(crate) struct Writer {
     pub(crate) slot: Slot,
 }
 
+/// Whose turn it is to sync. One leads; the rest wait together, and are woken together when it is done: a mutex would
+/// wake one of them, while whoever just came took the turn.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    taken: Mutex<bool>,
+    done: Condvar,
+}
+
+/// The turn of the one who leads; given back when dropped.
+pub(crate) struct Lead<'t>(&'t Turn);
+
+impl Turn {
+    /// Takes the turn; `None` when `done` came true meanwhile.
+    pub(crate) fn take(&self, done: impl Fn() -> bool) -> Option<Lead<'_>> {
+        let mut taken = self.taken.lock();
+        loop {
+            if done() {
+                return None;
+            }
+            if !*taken {
+                *taken = true;
+                return Some(Lead(self));
+            }
+            self.done.wait(&mut taken);
+        }
+    }
+}
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        *self.0.taken.lock() = false;
+        self.0.done.notify_all();
+    }
+}
+
 /// The log of one write handle.
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -78,7 +113,7 @@ pub(crate) struct Lane {
     pub(crate) lanes: Arc<RwLock<Lanes>>,
     pub(crate) stage: Mutex<stage::Stage>,
     pub(crate) write: Mutex<Writer>,
-    pub(crate) sync: Mutex<()>,
+    pub(crate) sync: Turn,
     pub(crate) written: AtomicU64,
     pub(crate) durable: AtomicU64,
     pub(crate) durable_gsn: AtomicU64,

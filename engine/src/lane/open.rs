@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Mutex, RwLock};
 
 use super::stage::Stage;
-use super::{Active, Counters, Lane, Writer};
+use super::{Active, Counters, Lane, Turn, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::name;
 use crate::format::segment::{HEADER_LEN, SegmentHeader};
@@ -351,7 +351,7 @@ impl LaneSite {
             lanes,
             stage: Mutex::new(stage),
             write: Mutex::new(Writer { active, written_gsn: r.gsn, slot }),
-            sync: Mutex::new(()),
+            sync: Turn::default(),
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             durable_gsn: AtomicU64::new(r.gsn),
