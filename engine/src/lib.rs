@@ -31,6 +31,9 @@ mod error;
 mod event;
 mod export;
 mod format;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod handle;
 mod import;
 mod index;

@@ -27,6 +27,7 @@ pub(crate) const RANKS: &[(&str, u32)] = &[
     ("session", 70),
     ("store", 80),
     ("check", 90),
+    ("fuzzing", 90),
     ("import", 90),
     ("export", 90),
     ("info", 90),

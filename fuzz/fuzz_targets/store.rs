@@ -1,0 +1,4 @@
+//! A whole store, changed anywhere.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| everlog_testkit::fuzz::run("store", data));
