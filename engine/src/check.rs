@@ -78,7 +78,18 @@ pub struct Damage {
     pub seqs: Vec<(Seq, Seq)>,
 }
 
-/// What a check found; [`Store::check`] has an example.
+/// What a check found.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// writer.append(&everlog::NewEvent::new("note", b"1"))?;
+/// let report = store.check(&Default::default(), &mut |_, _| true)?;
+/// assert_eq!((report.sessions, report.events, report.segments), (1, 1, 1));
+/// assert!(report.is_clean() && report.notes.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CheckReport {
@@ -90,7 +101,7 @@ pub struct CheckReport {
     pub events: u64,
     /// Sessions looked at.
     pub sessions: u64,
-    /// Bytes of frames.
+    /// Bytes of those frames.
     pub bytes: u64,
     /// Damage to what was acked.
     pub damage: Vec<Damage>,

@@ -84,7 +84,20 @@ pub struct ImportWarning {
     pub message: String,
 }
 
-/// What an import did; [`ImportWarning`] has an example of one with a torn tail.
+/// What an import did.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// let log = r#"{"type":"session","version":0,"id":"a","createdAt":1,"delegationDepth":0}"#.to_owned() + "\n";
+/// let event = r#"{"type":"turn/start","seq":0,"time":2,"data":{"turn":1}}"#.to_owned() + "\n";
+/// let options = everlog::ImportOptions { id_prefix: Some("x-".into()), ..Default::default() };
+/// store.import_dsh(log.as_bytes(), &options, &mut |_| true)?;
+/// let more = store.import_dsh((log + &event).as_bytes(), &options, &mut |_| true)?;
+/// assert_eq!((more.session.as_str(), more.stored, more.added), (Some("x-a"), 1, 1));
+/// assert!(more.torn_bytes == 0 && more.warnings.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImportReport {

@@ -227,8 +227,8 @@ impl StoreOptions {
         self
     }
 
-    /// Sizes of the first segment of a lane and of the largest, in bytes; each is twice the one before it. 256 KiB <= `first`
-    /// <= `max` <= 4 GiB; 4 MiB and 64 MiB without this. A batch that needs more gets a larger segment.
+    /// Sizes of the first segment of a lane and of the largest, in bytes: one that filled within a minute makes the next twice
+    /// as large. 256 KiB <= `first` <= `max` <= 4 GiB; 4 MiB and 64 MiB without this. A batch that needs more gets it.
     #[must_use]
     pub fn with_segment_bytes(mut self, first: u64, max: u64) -> Self {
         self.segment_bytes_first = first;

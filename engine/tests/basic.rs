@@ -138,7 +138,8 @@ fn readers_are_held_at_what_is_durable_after_a_failed_sync() {
 fn a_receipt_that_is_kept_holds_no_lane() {
     let machine = SimMachine::new(6);
     let path = Path::new("/data/store");
-    let store = Store::create_on(Arc::new(machine.process("a")), path, StoreOptions::default()).unwrap();
+    let store =
+        Store::create_on(Arc::new(machine.process("a")), path, StoreOptions::default()).unwrap();
     let mut w = store.create_session(&NewSession::new("s").unwrap()).unwrap();
     let receipt = w.append(&NewEvent::new("note", b"0")).unwrap();
     w.close().unwrap();

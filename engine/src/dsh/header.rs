@@ -19,7 +19,26 @@ use crate::{Error, ErrorKind, Result, SessionId};
 const CWD_PLACEHOLDER: &[u8] = b"{{cwd}}";
 
 /// The header of a log that is imported (dsh-spec.md section 8.3), as an [`ImportSink`](super::ImportSink) gets it.
-/// [`HeaderView`] has an example.
+///
+/// ```
+/// use everlog::{NewEvent, Result, Seq, dsh};
+/// struct Text(Vec<u8>);
+/// impl dsh::ImportSink for Text {
+///     fn header(&mut self, header: &dsh::ImportHeader) -> Result<()> {
+///         assert!(!header.placeholder_cwd && header.view.id.as_str() == Some("s"));
+///         self.0.clone_from(&header.text);
+///         Ok(())
+///     }
+/// #     fn event(&mut self, _: NewEvent<'_>, _: Seq, _: u64) -> Result<()> { Ok(()) }
+/// #     fn tool_result_data(&mut self, _: Seq) -> Result<Option<Vec<u8>>> { Ok(None) }
+///     // ...
+/// }
+/// let line = br#"{"type": "session", "version":0, "id":"s", "createdAt":1, "delegationDepth":0}"#;
+/// let mut sink = Text(Vec::new());
+/// dsh::read_log(&[&line[..], b"\n"].concat()[..], &Default::default(), &mut sink)?;
+/// assert_eq!(sink.0, line);
+/// # Ok::<(), everlog::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImportHeader {

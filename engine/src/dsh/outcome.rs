@@ -10,7 +10,26 @@ use std::fmt;
 
 use crate::Seq;
 
-/// What an offset counts. [`ImportOutcome`] has an example.
+/// What an offset counts.
+///
+/// ```
+/// use everlog::dsh;
+/// # use everlog::{NewEvent, Result, Seq};
+/// # struct Nowhere;
+/// # impl dsh::ImportSink for Nowhere {
+/// #     fn header(&mut self, _: &dsh::ImportHeader) -> Result<()> { Ok(()) }
+/// #     fn event(&mut self, _: NewEvent<'_>, _: Seq, _: u64) -> Result<()> { Ok(()) }
+/// #     fn tool_result_data(&mut self, _: Seq) -> Result<Option<Vec<u8>>> { Ok(None) }
+/// # }
+/// # let header = r#"{"type":"session","version":0,"id":"s","createdAt":1,"delegationDepth":0}"#;
+/// let mut log = Vec::new();
+/// dsh::FrameWriter::new()?.frame(format!("{header}\n").as_bytes(), &mut log)?;
+/// log.extend_from_slice(&[0x28, 0xB5]); // the next frame, cut
+/// let outcome = dsh::read_log(&log[..], &Default::default(), &mut Nowhere)?;
+/// let torn = outcome.warnings.iter().find_map(|warning| warning.torn).unwrap();
+/// assert_eq!((torn.place, torn.offset, torn.bytes), (dsh::Place::Compressed, log.len() as u64 - 2, 2));
+/// # Ok::<(), everlog::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
@@ -21,7 +40,24 @@ pub enum Place {
 }
 
 /// Bytes at the end of the input that hold no whole event (dsh-spec.md section 8.6). They were not imported.
-/// [`ImportOutcome`] has an example.
+///
+/// ```
+/// use everlog::dsh;
+/// # use everlog::{NewEvent, Result, Seq};
+/// # struct Nowhere;
+/// # impl dsh::ImportSink for Nowhere {
+/// #     fn header(&mut self, _: &dsh::ImportHeader) -> Result<()> { Ok(()) }
+/// #     fn event(&mut self, _: NewEvent<'_>, _: Seq, _: u64) -> Result<()> { Ok(()) }
+/// #     fn tool_result_data(&mut self, _: Seq) -> Result<Option<Vec<u8>>> { Ok(None) }
+/// # }
+/// # let header = r#"{"type":"session","version":0,"id":"s","createdAt":1,"delegationDepth":0}"#;
+/// let log = format!("{header}\n\0\0\0");
+/// let outcome = dsh::read_log(log.as_bytes(), &Default::default(), &mut Nowhere)?;
+/// let torn: dsh::TornTail = outcome.warnings[0].torn.unwrap();
+/// assert_eq!((torn.bytes, torn.line, torn.nul), (3, 2, true));
+/// assert!(torn.to_string().starts_with("3 NUL bytes after the last record"));
+/// # Ok::<(), everlog::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TornTail {
@@ -62,7 +98,24 @@ pub enum WarningKind {
 }
 
 /// Something about the input that the user should know; it went in all the same. `Display` says it in a sentence.
-/// [`ImportOutcome`] has an example.
+///
+/// ```
+/// use everlog::dsh;
+/// # use everlog::{NewEvent, Result, Seq};
+/// # struct Nowhere;
+/// # impl dsh::ImportSink for Nowhere {
+/// #     fn header(&mut self, _: &dsh::ImportHeader) -> Result<()> { Ok(()) }
+/// #     fn event(&mut self, _: NewEvent<'_>, _: Seq, _: u64) -> Result<()> { Ok(()) }
+/// #     fn tool_result_data(&mut self, _: Seq) -> Result<Option<Vec<u8>>> { Ok(None) }
+/// # }
+/// # let header = r#"{"type":"session","version":0,"id":"s","createdAt":1,"delegationDepth":0}"#;
+/// let log = format!("{header}\n\n\n");
+/// let outcome = dsh::read_log(log.as_bytes(), &Default::default(), &mut Nowhere)?;
+/// let blank = &outcome.warnings[0];
+/// assert_eq!((blank.kind, blank.line, blank.count), (dsh::WarningKind::BlankLine, 2, 2));
+/// assert_eq!(blank.to_string(), "2 blank lines were stepped over, the first is line 2");
+/// # Ok::<(), everlog::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Warning {

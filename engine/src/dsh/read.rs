@@ -30,7 +30,35 @@ use crate::{Error, ErrorKind, NewEvent, Result, Seq, SessionId, limits};
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 /// Takes what an import reads. After an error no method is called again, and what was taken must be dropped.
-/// [`read_log`] has an example.
+///
+/// ```
+/// use everlog::{NewEvent, Result, Seq, dsh};
+///
+/// /// Keeps the data of all events.
+/// struct Kept(Vec<(bool, Vec<u8>)>);
+/// impl dsh::ImportSink for Kept {
+///     fn header(&mut self, header: &dsh::ImportHeader) -> Result<()> {
+///         assert_eq!(header.view.id.as_str(), Some("s"));
+///         Ok(())
+///     }
+///     fn event(&mut self, event: NewEvent<'_>, seq: Seq, _line: u64) -> Result<()> {
+///         assert_eq!(seq, self.0.len() as u64);
+///         self.0.push((event.event_type == &b"tool/result"[..], event.data.into_owned()));
+///         Ok(())
+///     }
+///     fn tool_result_data(&mut self, seq: Seq) -> Result<Option<Vec<u8>>> {
+///         let kept = self.0.get(seq as usize);
+///         Ok(kept.filter(|(result, _)| *result).map(|(_, data)| data.clone()))
+///     }
+/// }
+///
+/// let header = r#"{"type":"session","version":0,"id":"s","createdAt":1,"delegationDepth":0}"#;
+/// let log = format!("{header}\n{{\"type\":\"note\",\"seq\":0,\"time\":2,\"data\":[ ]}}\n");
+/// let mut kept = Kept(Vec::new());
+/// dsh::read_log(log.as_bytes(), &Default::default(), &mut kept)?;
+/// assert_eq!(kept.0, [(false, b"[ ]".to_vec())]);
+/// # Ok::<(), everlog::Error>(())
+/// ```
 pub trait ImportSink {
     /// Takes the header, once, before the first event.
     ///

@@ -92,8 +92,7 @@ pub fn append_said(
     level: Level,
 ) -> everlog::Result<()> {
     let many = rng.range(1, 6);
-    let texts: Vec<Vec<u8>> =
-        (0..many).map(|i| data(who, *n + i, rng.index(900))).collect();
+    let texts: Vec<Vec<u8>> = (0..many).map(|i| data(who, *n + i, rng.index(900))).collect();
     *n += many;
     let events: Vec<NewEvent<'_>> = texts.iter().map(|d| NewEvent::new("note", d)).collect();
     let receipt = w.append_batch(&events, level)?;

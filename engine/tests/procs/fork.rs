@@ -213,9 +213,8 @@ fn an_orphaned_child_does_not_keep_the_session() {
     let begun = Instant::now();
     let taken = store.writer(&SessionId::new("s").unwrap());
     let took = begun.elapsed();
-    let lives = rustix::process::test_kill_process(
-        Pid::from_raw(i32::try_from(orphan).unwrap()).unwrap(),
-    );
+    let lives =
+        rustix::process::test_kill_process(Pid::from_raw(i32::try_from(orphan).unwrap()).unwrap());
     signal(orphan, Signal::KILL);
     lives.expect("the orphan lived on");
     let w = taken.unwrap();

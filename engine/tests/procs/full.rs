@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use everlog::{ErrorKind, Level, NewEvent, NewSession, SessionId, SessionWriter, Store, StoreOptions};
+use everlog::{
+    ErrorKind, Level, NewEvent, NewSession, SessionId, SessionWriter, Store, StoreOptions,
+};
 use everlog_testkit::rng::Rng;
 
 use crate::acks::{Acks, append_said};

@@ -76,8 +76,7 @@ fn an_import_killed_in_the_middle_leaves_nothing_and_can_be_done_again() {
         assert!(store.find_sessions(id.as_bytes()).is_empty());
         clean(&store).unwrap();
         notes += store.check(&Default::default(), &mut |_, _| true).unwrap().notes.len();
-        let report =
-            store.import_dsh(&log[..], &ImportOptions::default(), &mut |_| true).unwrap();
+        let report = store.import_dsh(&log[..], &ImportOptions::default(), &mut |_| true).unwrap();
         assert_eq!(report.added, report.stored);
         assert!(exported(&store, &id) == log, "cut at {upto} of {}", log.len());
         clean(&store).unwrap();

@@ -6,7 +6,7 @@ use everlog::{ErrorKind, Level, NewSession, SessionId, Store, StoreOptions};
 use everlog_testkit::rng::Rng;
 
 use crate::acks::{Acks, append_said};
-use crate::kid::{Kid, arg, hear, number, options, scale, say};
+use crate::kid::{Kid, arg, hear, number, options, say, scale};
 
 /// In a child: appends to a session of its own until the time is over.
 pub fn append() {

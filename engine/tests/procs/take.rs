@@ -108,8 +108,7 @@ fn a_take_over_killed_in_the_middle_is_taken_over_again() {
     let mut acks = Acks::default();
     let mut whole = 0;
     let start = |rng: &mut Rng| {
-        let kid =
-            Kid::start("take", &[("path", &path.display()), ("seed", &rng.next_u64())]);
+        let kid = Kid::start("take", &[("path", &path.display()), ("seed", &rng.next_u64())]);
         kid.expect("ready");
         kid
     };
@@ -140,8 +139,7 @@ fn taken_from_the_dead(plant: Option<&str>) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let store = Store::create(&path, StoreOptions::default()).unwrap();
-    let mut taker =
-        Kid::start_planted("take", plant, &[("path", &path.display()), ("seed", &7)]);
+    let mut taker = Kid::start_planted("take", plant, &[("path", &path.display()), ("seed", &7)]);
     taker.expect("ready");
     let mut holder = Kid::start("hold", &[("path", &path.display()), ("label", &"")]);
     let mut acks = Acks::default();
