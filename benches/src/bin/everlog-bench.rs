@@ -105,24 +105,25 @@ fn append_rows(folder: &Path, size: &Size, rows: &mut Vec<Row>) {
     );
     rows.push(row("raw JSON in batches of 256, 256 B, check on (bare: checker + crc + memcpy + pwrite 256 KiB)", raw, ">= 0.7"));
     let one = [NewEvent::new("note", data)];
-    let file = bare_file(&folder.join("one"), size.singles * 400);
-    let mut at = 0;
+    // Every call goes to bytes that were never written, on both sides.
+    let file = bare_file(&folder.join("one"), size.singles * 320 * 2 * size.rounds as u64);
+    let at = std::cell::Cell::new(0);
+    let bare = || {
+        timed(size.singles, || {
+            for _ in 0..size.singles {
+                file.write_all_at(data, at.get()).unwrap();
+                at.set(at.get() + 320);
+            }
+        })
+    };
     let os = alternate(
         size.rounds,
         || {
             timed(size.singles, || {
-                (0..size.singles).for_each(|_| drop(w.append_batch(&one, Level::Os).unwrap()))
+                (0..size.singles).for_each(|_| drop(w.append_batch(&one, Level::Os).unwrap()));
             })
         },
-        || {
-            at = 0;
-            timed(size.singles, || {
-                for _ in 0..size.singles {
-                    file.write_all_at(data, at).unwrap();
-                    at += 320;
-                }
-            })
-        },
+        bare,
     );
     rows.push(row("append `os`, one raw event a call (bare: pwrite)", os, ">= 0.77 (<= 1.3 x)"));
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -130,14 +131,10 @@ fn append_rows(folder: &Path, size: &Size, rows: &mut Vec<Row>) {
         size.rounds,
         || {
             timed(size.singles, || {
-                (0..size.singles).for_each(|_| drop(w.append_json("note", &value).unwrap()))
+                (0..size.singles).for_each(|_| drop(w.append_json("note", &value).unwrap()));
             })
         },
-        || {
-            timed(size.singles, || {
-                (0..size.singles).for_each(|i| file.write_all_at(data, i * 320).unwrap())
-            })
-        },
+        bare,
     );
     rows.push(row("append `os`, one typed event a call (bare: pwrite)", typed, ">= 0.77"));
 }
