@@ -90,7 +90,9 @@ pub fn forker() {
     let store = Store::open(arg("path"), options).unwrap();
     let mut w = store.create_session(&NewSession::new("s").unwrap()).unwrap();
     let mut rng = everlog_testkit::rng::Rng::new(9);
-    append_said(&mut w, "parent", &mut 0, &mut rng, Level::Os).unwrap();
+    append_said(&mut w, "parent", &mut 0, &mut rng, Level::Sync).unwrap();
+    // The quiet lane marks what is durable. From then on only the lock keeps others out of the session.
+    pause(200);
     let text = data("parent", 1_000, 10);
     let staged = NewEvent::new("note", &text);
     let receipt = w.append_batch(std::slice::from_ref(&staged), Level::Buffered).unwrap();
