@@ -52,10 +52,10 @@ fn a_starved_holder_keeps_its_session_and_a_killed_one_does_not() {
     acked(&holder, "held", &mut acks);
     holder.stop();
     let begun = Instant::now();
-    let err = store.writer(&id()).and_then(|_| Ok(())).or_else(|e| {
+    let err = store.writer(&id()).map(drop).or_else(|e| {
         if e.kind() == ErrorKind::NotFound {
             store.refresh()?;
-            return store.writer(&id()).map(|_| ());
+            return store.writer(&id()).map(drop);
         }
         Err(e)
     });
