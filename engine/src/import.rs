@@ -21,8 +21,8 @@ use crate::types::{Seq, SessionId};
 
 /// Events and bytes of one frame of an import: large enough that the header costs little, small enough that reading
 /// one event verifies few others.
-const BATCH_EVENTS: usize = 32;
-const BATCH_BYTES: usize = 8 << 10;
+const BATCH_EVENTS: usize = 16;
+const BATCH_BYTES: usize = 4 << 10;
 
 /// How an input is read and named.
 #[derive(Clone, Debug)]

@@ -12,6 +12,7 @@
 //! `pos`: bytes staged since the handle opened. `offset`: bytes from the start of a segment file.
 
 pub(crate) mod commit;
+pub(crate) mod gate;
 pub(crate) mod open;
 pub(crate) mod rotate;
 pub(crate) mod stage;
@@ -21,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Mutex, RwLock};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::slot::{LaneState, STRIDE, Slot};
@@ -65,41 +66,6 @@ pub(crate) struct Writer {
     pub(crate) slot: Slot,
 }
 
-/// Whose turn it is to sync. One leads; the rest wait together, and are woken together when it is done: a mutex would
-/// wake one of them, while whoever just came took the turn.
-#[derive(Debug, Default)]
-pub(crate) struct Turn {
-    taken: Mutex<bool>,
-    done: Condvar,
-}
-
-/// The turn of the one who leads; given back when dropped.
-pub(crate) struct Lead<'t>(&'t Turn);
-
-impl Turn {
-    /// Takes the turn; `None` when `done` came true meanwhile.
-    pub(crate) fn take(&self, done: impl Fn() -> bool) -> Option<Lead<'_>> {
-        let mut taken = self.taken.lock();
-        loop {
-            if done() {
-                return None;
-            }
-            if !*taken {
-                *taken = true;
-                return Some(Lead(self));
-            }
-            self.done.wait(&mut taken);
-        }
-    }
-}
-
-impl Drop for Lead<'_> {
-    fn drop(&mut self) {
-        *self.0.taken.lock() = false;
-        self.0.done.notify_all();
-    }
-}
-
 /// The log of one write handle.
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -113,7 +79,7 @@ pub(crate) struct Lane {
     pub(crate) lanes: Arc<RwLock<Lanes>>,
     pub(crate) stage: Mutex<stage::Stage>,
     pub(crate) write: Mutex<Writer>,
-    pub(crate) sync: Turn,
+    pub(crate) sync: gate::Gate,
     pub(crate) written: AtomicU64,
     pub(crate) durable: AtomicU64,
     pub(crate) durable_gsn: AtomicU64,

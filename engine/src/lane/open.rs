@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{Mutex, RwLock};
 
 use super::stage::Stage;
-use super::{Active, Counters, Lane, Turn, Writer};
+use super::{Active, Counters, Lane, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::name;
 use crate::format::segment::{HEADER_LEN, SegmentHeader};
@@ -60,6 +60,8 @@ pub(crate) struct Recovered {
     pub(crate) next_no: u64,
     pub(crate) slot_counter: u64,
     pub(crate) index_offset: u64,
+    /// Whether the lane file says that a writer failed.
+    pub(crate) failed: bool,
     pub(crate) report: RecoveryReport,
 }
 
@@ -225,6 +227,7 @@ impl LaneSite {
             next_no: no + 1,
             slot_counter: slot.map_or(0, |s| s.counter),
             index_offset: 0,
+            failed: slot.is_some_and(|s| s.state == LaneState::Poisoned),
             report,
         })
     }
@@ -287,8 +290,9 @@ impl LaneSite {
             gsn: p.next_gsn,
             next_session: p.next_session,
             next_no,
-            slot_counter: slot.map_or(0, |s| s.counter),
+            slot_counter: slot.as_ref().map_or(0, |s| s.counter),
             index_offset,
+            failed: slot.is_some_and(|s| s.state == LaneState::Poisoned),
             report,
             held,
         })
@@ -301,7 +305,7 @@ impl LaneSite {
         Ok(Arc::new(Segment::new(segment.header, file, segment.path.clone(), mapped)))
     }
 
-    /// The handle that goes on with a recovered lane. Its slot is written, not synced.
+    /// The handle that goes on with a recovered lane. Its slot is written, and synced only where a writer had failed.
     pub(crate) fn go_on(&self, r: Recovered, lanes: Arc<RwLock<Lanes>>) -> Result<Arc<Lane>> {
         let active =
             Arc::new(Active { segment: r.segment.clone(), base_pos: 0, base_offset: r.offset });
@@ -331,6 +335,7 @@ impl LaneSite {
             offset: r.offset,
             gsn: r.gsn,
             next_session: r.next_session,
+            content: 0,
             marked: 0,
             mark_end: 0,
             next: None,
@@ -351,7 +356,7 @@ impl LaneSite {
             lanes,
             stage: Mutex::new(stage),
             write: Mutex::new(Writer { active, written_gsn: r.gsn, slot }),
-            sync: Turn::default(),
+            sync: super::gate::Gate::default(),
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             durable_gsn: AtomicU64::new(r.gsn),
@@ -361,6 +366,12 @@ impl LaneSite {
             counters: Counters::default(),
         };
         lane.write_slot(&mut lane.write.lock())?;
+        if r.failed {
+            // Both slots, and synced: else a power cut may bring the failure back, which hides from readers what is
+            // durable by then.
+            lane.write_slot(&mut lane.write.lock())?;
+            lane.file.sync_data().map_err(|e| e.with_path(&lane.path))?;
+        }
         let lane = Arc::new(lane);
         super::upkeep::start(&lane);
         Ok(lane)

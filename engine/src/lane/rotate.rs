@@ -12,6 +12,7 @@ use super::{Active, Lane};
 use crate::error::Result;
 use crate::format::name;
 use crate::format::segment::{HEADER_LEN, Prev, SegmentHeader, Trailer};
+use crate::index::Block;
 use crate::options::ReadMode;
 use crate::segment::Segment;
 use crate::segment::make::{capacity_for, make_segment_file, new_salt};
@@ -76,7 +77,7 @@ impl Lane {
 
     fn last_index_of(&self, segment: &Segment) -> Option<u64> {
         let lanes = self.lanes.read();
-        lanes.index.blocks.get(&(self.no, segment.no())).map(|b| b.from).filter(|f| *f > HEADER_LEN)
+        lanes.index.blocks.get(&(self.no, segment.no())).and_then(Block::last_index)
     }
 
     fn trailer_of(stage: &Stage, index: &Option<u64>) -> Option<Vec<u8>> {
@@ -95,9 +96,10 @@ impl Lane {
     /// Makes the next segment, when there is none.
     fn make_next(&self, stage: &mut Stage, capacity_min: u64) -> Result<()> {
         if stage.next.is_none() {
-            let no = stage.next_no;
+            // A number whose file could not be made is not tried again: its name may be left.
+            stage.next_no += 1;
+            let no = stage.next_no - 1;
             stage.next = Some(self.make_segment(no, stage.next_capacity, capacity_min)?);
-            stage.next_no = no + 1;
         }
         Ok(())
     }

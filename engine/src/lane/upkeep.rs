@@ -28,7 +28,7 @@ impl Lane {
         let (due, pos, quiet_mark) = {
             let stage = self.stage.lock();
             let age = stage.unsynced_since_ns.map(|t| now.saturating_sub(t));
-            let unmarked = self.durable.load(Ordering::Acquire) > stage.marked;
+            let unmarked = self.durable.load(Ordering::Acquire).min(stage.content) > stage.marked;
             (age.is_some_and(|a| a >= bound), stage.pos, age.is_none() && unmarked && !stage.closed)
         };
         if due {
@@ -64,7 +64,9 @@ impl Lane {
             return Ok(());
         }
         drop(stage);
-        self.dir.remove(&crate::format::name::segment(no))
+        // A name left behind is removed by the next who opens the lane.
+        let _ignored = self.dir.remove(&crate::format::name::segment(no));
+        Ok(())
     }
 
     /// Writes and syncs all, ends with a CLOSE frame, and marks the slot closed.
@@ -85,7 +87,8 @@ impl Lane {
         let end = {
             let mut stage = self.stage.lock();
             if stage.pos > 0 {
-                self.put_mark(&mut stage, kind::CLOSE);
+                // Without a CLOSE the lane is as whole: who opens it next only looks closer.
+                let _no_room = self.put_mark(&mut stage, kind::CLOSE);
             }
             stage.closed = true;
             stage.pos
@@ -94,6 +97,13 @@ impl Lane {
         let mut writer = self.write.lock();
         writer.slot.state = LaneState::Closed;
         self.write_slot(&mut writer)
+    }
+
+    /// Takes nothing more and lets go of the flock: receipts may keep the lane in memory for long.
+    pub(crate) fn let_go(&self) {
+        self.stage.lock().closed = true;
+        // Closing the file lets go as well.
+        let _ignored = self.file.unlock();
     }
 
     fn index_at_close(&self, stage: &mut super::stage::Stage) {

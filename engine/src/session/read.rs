@@ -85,12 +85,30 @@ impl StoreInner {
         let frame = match frame {
             Some(f) => f,
             None => {
-                let runs = self.runs.runs(extent.lane, &segment, extent.index, no)?;
+                let runs = self.runs_of(&extent, &segment, no)?;
                 frame_with(&runs, seq).ok_or_else(|| lost(&segment, no, seq))?
             }
         };
         let place = Place { lane: extent.lane, segment: extent.segment, offset: frame.offset };
         Ok(Located { segment, place, frame })
+    }
+
+    /// The runs of a session that the INDEX frame of an extent lists.
+    pub(crate) fn runs_of(
+        &self,
+        extent: &Extent,
+        segment: &Segment,
+        no: SessionNo,
+    ) -> Result<Arc<Vec<Run>>> {
+        if let Some(runs) = self.runs.kept(extent.lane, extent.segment, extent.index, no) {
+            return Ok(runs);
+        }
+        // This handle's own INDEX frame may be staged only. What a failed lane had staged is in no index.
+        let own = self.own_lane().filter(|l| l.no == extent.lane && l.poison.get().is_none());
+        if let Some(lane) = own {
+            lane.flush_to(lane.staged_pos())?;
+        }
+        self.runs.load(extent.lane, segment, extent.index, no)
     }
 
     /// Identity of an event of a session.
@@ -231,9 +249,10 @@ impl Session {
     }
 
     fn find(&self, seq: Seq, near: &mut Option<Near>) -> Result<Located> {
-        self.refuse_conflict(seq)?;
+        let extent = self.extent_of(seq)?;
+        // What a recovery or a failed sync took back is not read from what was kept.
         if let Some(n) = near
-            && (n.extent.first_seq..n.extent.end_seq()).contains(&seq)
+            && Some(n.extent) == extent
             && let Some(frame) = frame_with(&n.runs, seq)
         {
             let place =
@@ -241,20 +260,18 @@ impl Session {
             return Ok(Located { segment: n.segment.clone(), place, frame });
         }
         let at = self.store.locate(self.no, seq)?;
-        let extent = self
-            .store
-            .lanes
-            .read()
-            .index
-            .table
-            .get(self.no)
-            .and_then(|r| r.extent_of(seq))
-            .copied();
         if let Some(extent) = extent.filter(|e| e.index != 0) {
-            let runs = self.store.runs.runs(extent.lane, &at.segment, extent.index, self.no)?;
+            let runs = self.store.runs_of(&extent, &at.segment, self.no)?;
             *near = Some(Near { extent, segment: at.segment.clone(), runs, payload: Vec::new() });
         }
         Ok(at)
+    }
+
+    /// The extent that holds a seq, when the session goes that far and no other writer claims it.
+    fn extent_of(&self, seq: Seq) -> Result<Option<Extent>> {
+        self.refuse_conflict(seq)?;
+        let lanes = self.store.lanes.read();
+        Ok(lanes.index.table.get(self.no).and_then(|r| r.extent_of(seq)).copied())
     }
 
     fn refuse_conflict(&self, seq: Seq) -> Result<()> {

@@ -84,6 +84,16 @@ impl Receipt {
         }
     }
 
+    fn guard(&self) -> Result<()> {
+        if self.lane.vfs.fork_generation() == self.generation {
+            return Ok(());
+        }
+        Err(crate::Error::new(
+            crate::ErrorKind::ForkedHandle,
+            "the receipt was made before fork; open the store again in the child",
+        ))
+    }
+
     /// Whether the events have reached a level, without waiting.
     ///
     /// # Errors
@@ -99,16 +109,5 @@ impl Receipt {
             self.lane.alive()?;
         }
         Ok(reached)
-    }
-
-    /// Refuses in a child of `fork(2)`.
-    fn guard(&self) -> Result<()> {
-        if self.lane.vfs.fork_generation() == self.generation {
-            return Ok(());
-        }
-        Err(crate::Error::new(
-            crate::ErrorKind::ForkedHandle,
-            "the receipt was made before fork; open the store again in the child",
-        ))
     }
 }

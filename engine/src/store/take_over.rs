@@ -12,6 +12,7 @@ use super::Store;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::control::{Body, CREATE_PENDING, Control};
 use crate::format::frame::kind;
+use crate::format::segment::HEADER_LEN;
 use crate::handle::StoreInner;
 use crate::index::Record;
 use crate::lane::Lane;
@@ -66,6 +67,7 @@ impl StoreInner {
     /// Takes the lock of a session that is there, and sees to it that its last event can be stood on.
     fn take_over(&self, id: &SessionId) -> Result<(Arc<Lane>, SessionLock, Record)> {
         self.refresh()?;
+        self.settle_failed()?;
         let record = self.visible(id)?;
         let lane = self.lane(Some(record.last_lane()))?;
         let lock =
@@ -151,6 +153,34 @@ impl StoreInner {
         Ok(false)
     }
 
+    /// Refuses an id that stands in a lane behind what was durable when its writer failed, while that writer is there:
+    /// whether the session exists is not known before it ends.
+    fn refuse_unsettled(&self, failed: &[LaneNo], id: &SessionId) -> Result<()> {
+        for no in failed {
+            let (segment, from) = {
+                let lanes = self.lanes.read();
+                let Some(view) = lanes.views.get(no) else { continue };
+                let newest = view.segments.last_key_value().map(|(_, s)| s.clone());
+                let (Some(segment), Some(slot)) = (newest, &view.slot) else { continue };
+                let same = slot.segment == segment.no();
+                (segment, if same { slot.durable_end } else { HEADER_LEN })
+            };
+            let mut scan = Scan::new(&segment, from.max(HEADER_LEN), segment.frames_limit());
+            while let Step::Frame { header, payload, .. } = scan.step()? {
+                if header.kind == kind::CREATE
+                    && let Ok(control) = Control::decode(header.kind, payload)
+                    && let Body::Create { id: taken, .. } = &control.body
+                    && taken[..] == *id.as_bytes()
+                {
+                    let message =
+                        "a writer made the session and failed; it may be there once that ends";
+                    return Err(Error::new(ErrorKind::Locked, message).with_session(id));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Identity of a session's last event.
     fn last_event(&self, record: &Record) -> Result<Option<EventId>> {
         let Some(seq) = record.next_seq.checked_sub(1) else { return Ok(None) };
@@ -188,7 +218,9 @@ impl Store {
         let lane = inner.lane(None)?;
         let creation = inner.locks.creation(&id)?;
         inner.refresh()?;
+        let failed = inner.settle_failed()?;
         self.refuse_taken(&id)?;
+        inner.refuse_unsettled(&failed, &id)?;
         let no = lane.next_session_no()?;
         let lock = inner.locks.session(no, lane.no)?;
         let control = Control {
