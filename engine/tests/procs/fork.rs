@@ -86,11 +86,7 @@ fn refused_calls(store: Store, mut w: SessionWriter, receipt: Receipt) -> Vec<St
 
 /// In a child process: forks with an open session.
 pub fn forker() {
-    // Without a mark above its events a session is not given away, whatever becomes of its lock: a planted fault in the
-    // lock needs the mark of a quiet moment to be seen.
-    let planted = std::env::var_os("PROCS_PLANT").is_some();
-    let delay_ms = if planted { 50 } else { 3_600_000 };
-    let options = options().with_sync_delay_ms(delay_ms).with_label("parent");
+    let options = options().with_sync_delay_ms(3_600_000).with_label("parent");
     let store = Store::open(arg("path"), options).unwrap();
     let mut w = store.create_session(&NewSession::new("s").unwrap()).unwrap();
     let mut rng = everlog_testkit::rng::Rng::new(9);
