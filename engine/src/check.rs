@@ -274,8 +274,7 @@ impl Check<'_> {
         let same_boot = slot.as_ref().is_some_and(|s| s.boot_id == boot);
         let marked = self.store.inner.marked_gsn(lane, segment.header.epoch);
         let h = &segment.header;
-        let start =
-            Start { offset: HEADER_LEN, gsn: h.base_gsn, next_session: h.next_session };
+        let start = Start { offset: HEADER_LEN, gsn: h.base_gsn, next_session: h.next_session };
         let found = survey(segment, start, slot.as_ref(), marked, same_boot)?;
         let plan = plan(&found, same_boot);
         Ok(plan.dropped.is_some_and(|(from, _)| from == offset))

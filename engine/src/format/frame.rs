@@ -73,13 +73,8 @@ pub(crate) mod flag {
     pub(crate) const RESTARTS: u8 = 1;
     /// All flags that the page gives a bit, for the specification test.
     #[cfg(test)]
-    pub(crate) const ALL: [(u8, &str); 5] = [
-        (RESTARTS, "RESTARTS"),
-        (2, "ZSTD"),
-        (4, "COLUMNS"),
-        (8, "ENCRYPTED"),
-        (16, "GROUPS"),
-    ];
+    pub(crate) const ALL: [(u8, &str); 5] =
+        [(RESTARTS, "RESTARTS"), (2, "ZSTD"), (4, "COLUMNS"), (8, "ENCRYPTED"), (16, "GROUPS")];
 }
 
 /// A frame header without its checksums' inputs.

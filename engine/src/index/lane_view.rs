@@ -54,6 +54,8 @@ pub(crate) struct LaneView {
     pub(crate) next_gsn: u64,
     pub(crate) next_session: u64,
     pub(crate) frames: u64,
+    /// Whether a walk came to the end of what was there.
+    pub(crate) is_read: bool,
     store_id: [u8; 16],
     boot_id: [u8; 16],
     mapped: bool,
@@ -83,6 +85,7 @@ impl LaneView {
             next_gsn: 0,
             next_session: 0,
             frames: 0,
+            is_read: false,
             store_id,
             boot_id,
             mapped,
@@ -284,10 +287,11 @@ impl LaneView {
             };
             let Some(segment) = self.segments.get(&no).cloned() else { return Ok(()) };
             let known_end = self.known_end(no);
-            let from = if from == 0 { self.enter(&segment, index, known_end)? } else { from };
             let limit = known_end.unwrap_or_else(|| self.limit_of(&segment));
             let held = self.held_at.filter(|h| h.0 == no);
             let limit = held.map_or(limit, |h| limit.min(h.1));
+            let from =
+                if from == 0 { self.enter(&segment, index, (known_end, limit))? } else { from };
             // Behind a known end nothing can be in flight.
             let at_bad = if known_end.is_some() { AtBad::Resync } else { at_bad };
             let end = self.walk(&segment, from, limit, index, at_bad)?;
@@ -297,6 +301,7 @@ impl LaneView {
                 }
                 _ => {
                     self.at = Some((no, end));
+                    self.is_read = true;
                     return Ok(());
                 }
             }
@@ -322,7 +327,7 @@ impl LaneView {
         &mut self,
         segment: &Arc<Segment>,
         index: &mut Index,
-        known_end: Option<u64>,
+        (known_end, limit): (Option<u64>, u64),
     ) -> Result<u64> {
         let h = &segment.header;
         self.next_session = self.next_session.max(h.next_session);
@@ -347,14 +352,15 @@ impl LaneView {
             }
             _ => 0,
         };
-        match self.index_chain(segment, hint) {
+        match self.index_chain(segment, hint, limit) {
             Some(chain) if !chain.is_empty() => self.take_chain(segment, &chain, index),
             _ => Ok(HEADER_LEN),
         }
     }
 
-    /// Offsets of the INDEX frames of a segment, first to last; `None` when the chain is not whole.
-    fn index_chain(&self, segment: &Segment, hint: u64) -> Option<Vec<u64>> {
+    /// Offsets of the INDEX frames of a segment that end below `limit`, first to last; `None` when the chain is not
+    /// whole.
+    fn index_chain(&self, segment: &Segment, hint: u64, limit: u64) -> Option<Vec<u64>> {
         let mut chain = Vec::new();
         let mut at = hint;
         let mut payload = Vec::new();
@@ -365,7 +371,9 @@ impl LaneView {
                 return None;
             }
             let index = IndexFrame::open(&payload, at).ok()?;
-            chain.push(at);
+            if at + h.frame_len() <= limit {
+                chain.push(at);
+            }
             from = index.from;
             at = index.prev_index;
         }
@@ -393,6 +401,7 @@ impl LaneView {
             self.next_session = self.next_session.max(frame.next_session);
             self.next_gsn = h.gsn;
             end = at + h.frame_len();
+            self.at = Some((segment.no(), end));
         }
         Ok(end)
     }
@@ -413,7 +422,9 @@ impl LaneView {
                 Step::End => return Ok(end),
                 Step::Frame { offset, header, payload } => {
                     end = offset + header.frame_len();
-                    self.take_frame(segment, offset, header, payload, index)?;
+                    self.take_frame(segment, offset, header, payload, index);
+                    // A walk that an error ends goes on from here: a frame is taken once.
+                    self.at = Some((segment.no(), end));
                     continue;
                 }
                 Step::Zero { offset } => (offset, Fault::Zero.clause()),
@@ -491,7 +502,7 @@ impl LaneView {
         h: crate::format::frame::FrameHeader,
         payload: &[u8],
         index: &mut Index,
-    ) -> Result<()> {
+    ) {
         if h.gsn != self.next_gsn {
             let message = format!("the frame has gsn {}, {} was due", h.gsn, self.next_gsn);
             self.find(segment.path.clone(), offset, "events-missing", message);
@@ -508,7 +519,6 @@ impl LaneView {
         if let Err(fault) = index.on_frame(place, &h, payload) {
             self.find(segment.path.clone(), offset, "payload", fault.clause());
         }
-        Ok(())
     }
 
     /// Bytes that the segments of the lane take on disk.

@@ -268,8 +268,14 @@ impl LaneSite {
             let len = upto.saturating_sub(gap.start);
             report.damage.push(DamagedRange { path: segment.path.clone(), offset: gap.start, len });
         }
-        if !report.clean && (p.rewrite.1 > p.rewrite.0 || p.new_epoch) {
-            apply::rewrite(&rw, p.rewrite.0, p.rewrite.1)?;
+        if !report.clean {
+            // The sync of a new header may have failed in this boot, whatever boot the slot names.
+            if same_boot || found.frames == 0 {
+                apply::rewrite(&rw, 0, HEADER_LEN)?;
+            }
+            if p.rewrite.1 > p.rewrite.0 || p.new_epoch {
+                apply::rewrite(&rw, p.rewrite.0, p.rewrite.1)?;
+            }
             report.rewritten_bytes = p.rewrite.1 - p.rewrite.0;
         }
         let (active, offset, next_no, index_offset) = if p.new_epoch {

@@ -53,7 +53,8 @@ pub(crate) fn survey(
     let mut s = Survey {
         gaps: Vec::new(),
         valid_end: from.offset,
-        watermark: from.offset,
+        // Marks before `from` were not read, and nothing vouches for what an INDEX frame lists.
+        watermark: crate::format::segment::HEADER_LEN,
         next_gsn: from.gsn,
         next_session: from.next_session,
         closed: false,

@@ -24,7 +24,14 @@ pub struct Events {
 
 impl Events {
     pub(crate) fn new(session: Session, next: Seq, end: Seq) -> Self {
-        Self { session, next, end, front: VecDeque::new(), back: VecDeque::new(), payload: Vec::new() }
+        Self {
+            session,
+            next,
+            end,
+            front: VecDeque::new(),
+            back: VecDeque::new(),
+            payload: Vec::new(),
+        }
     }
 
     /// Loads the events of the frame that holds `seq`, cut to what is not given yet. On an error, says which seqs

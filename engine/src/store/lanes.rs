@@ -88,6 +88,8 @@ impl StoreInner {
         let report = r.report.clone();
         let segment = r.segment.clone();
         let clean = report.clean;
+        // The slot first: that of a failed writer holds readers at what was durable then.
+        let lane = self.site.go_on(r, self.lanes.clone())?;
         {
             let mut lanes = self.lanes.write();
             if report.dropped_bytes > 0 || !report.damage.is_empty() {
@@ -100,7 +102,6 @@ impl StoreInner {
                 view.segments.insert(segment.no(), segment);
             }
         }
-        let lane = self.site.go_on(r, self.lanes.clone())?;
         *self.report.lock() = Some(report);
         if !clean {
             let mut stage = lane.stage.lock();

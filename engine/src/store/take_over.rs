@@ -66,7 +66,13 @@ impl StoreInner {
     /// Takes the lock of a session that is there, and sees to it that its last event can be stood on.
     fn take_over(&self, id: &SessionId) -> Result<(Arc<Lane>, SessionLock, Record)> {
         self.refresh()?;
-        let record = self.visible(id)?;
+        let record = match self.visible(id) {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                self.settle_failed()?;
+                self.visible(id)?
+            }
+            other => other?,
+        };
         let lane = self.lane(Some(record.last_lane()))?;
         let lock =
             self.locks.session(record.no, lane.no).map_err(|e| self.explain_holder(e, id))?;
@@ -87,6 +93,18 @@ impl StoreInner {
             .with_seq(record.next_seq));
         }
         Ok((lane, lock, record))
+    }
+
+    /// Recovers the lanes of failed writers that are gone: until then such a lane shows only what was durable.
+    fn settle_failed(&self) -> Result<()> {
+        let failed = self.lanes.read().failed();
+        for no in failed {
+            match self.settle_lane(no) {
+                Err(e) if e.kind() != ErrorKind::Corrupt => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Waits until the last event of a session is provably durable; returns what is known of the session then.
@@ -188,6 +206,7 @@ impl Store {
         let lane = inner.lane(None)?;
         let creation = inner.locks.creation(&id)?;
         inner.refresh()?;
+        inner.settle_failed()?;
         self.refuse_taken(&id)?;
         let no = lane.next_session_no()?;
         let lock = inner.locks.session(no, lane.no)?;

@@ -97,7 +97,8 @@ impl Run {
     fn handle(&mut self, store: Store) -> Handle {
         self.handles += 1;
         // Handles of a recovery are others than those of the run before.
-        let no = self.handles + if self.before.store_made { (self.rng.seed() as u32) << 8 } else { 0 };
+        let no =
+            self.handles + if self.before.store_made { (self.rng.seed() as u32) << 8 } else { 0 };
         Handle { store, no }
     }
 
@@ -147,16 +148,14 @@ impl Run {
     pub fn create_session(&mut self, handle: &Handle, id: &str) -> Step<Writing> {
         self.tape.note(Note::Create(id.to_owned()));
         let new = NewSession::new(id).unwrap().with_cwd("/work");
-        let writer =
-            handle.store.create_session(&new).map_err(|e| stop("create_session", &e))?;
+        let writer = handle.store.create_session(&new).map_err(|e| stop("create_session", &e))?;
         self.tape.note(Note::Created(id.to_owned()));
         Ok(Writing { id: id.to_owned(), writer, handle: handle.no })
     }
 
     /// Takes a session from another handle.
     pub fn take(&mut self, handle: &Handle, id: &str) -> Step<Writing> {
-        let writer =
-            handle.store.writer(&session_id(id)).map_err(|e| stop("writer", &e))?;
+        let writer = handle.store.writer(&session_id(id)).map_err(|e| stop("writer", &e))?;
         let count = writer.next_seq() as usize;
         self.state().judge_count(id, count, Spares::Cache).map_err(Stop::Wrong)?;
         Ok(self.adopt(handle, id, writer))
@@ -257,5 +256,4 @@ impl Run {
         }
         Ok(())
     }
-
 }

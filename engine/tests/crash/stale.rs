@@ -34,7 +34,8 @@ pub fn show_old_bytes(machine: &SimMachine, store: &str, seed: u64) {
                 // A frame may end in this sector with bytes that are zero.
                 let skip = if after_hole { 0 } else { FRAME_END };
                 let at = i * SECTOR + skip;
-                if hole && (whole || rng.chance(1, 2))
+                if hole
+                    && (whole || rng.chance(1, 2))
                     && let Some(from) = old.get(at..(i + 1) * SECTOR)
                     && let Some(to) = sector.get_mut(skip..)
                     && to.len() == from.len()

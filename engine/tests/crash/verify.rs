@@ -41,9 +41,8 @@ fn wrong(what: &str) -> impl Fn(String) -> Stop {
 
 /// Whether `check` finds no damage, nor any recovery did.
 pub fn undamaged(store: &Store) -> Step {
-    let report = store
-        .check(&CheckOptions::default(), &mut |_, _| true)
-        .map_err(|e| stop("check", &e))?;
+    let report =
+        store.check(&CheckOptions::default(), &mut |_, _| true).map_err(|e| stop("check", &e))?;
     if let Some(damage) = report.damage.first() {
         return Err(Stop::Wrong(format!("check reports damage after a crash: {damage:?}")));
     }
