@@ -94,6 +94,11 @@ impl LaneView {
         }
     }
 
+    /// The same lane, of which nothing was read yet.
+    pub(crate) fn anew(&self, ids: ([u8; 16], [u8; 16]), mapped: bool, pool: Arc<Pool>) -> Self {
+        Self::new(self.no, self.dir.clone(), self.path.clone(), ids, mapped, pool)
+    }
+
     fn find(&mut self, path: PathBuf, offset: u64, kind: &'static str, message: impl Into<String>) {
         let f = Finding { path, offset, kind, message: message.into() };
         if !self

@@ -359,6 +359,7 @@ impl LaneSite {
             stage: Mutex::new(stage),
             write: Mutex::new(Writer { active, written_gsn: r.gsn, slot }),
             sync: Mutex::new(()),
+            sync_failed: Mutex::new(false),
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             durable_gsn: AtomicU64::new(r.gsn),
