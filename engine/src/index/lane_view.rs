@@ -7,7 +7,7 @@
 //! L4. After a power cut, frames behind bytes that were never proved durable are nothing: the recovery to come drops
 //!     them, and a reader that had taken them would see them claimed twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -56,6 +56,8 @@ pub(crate) struct LaneView {
     pub(crate) frames: u64,
     /// Whether a walk came to the end of what was there.
     pub(crate) is_read: bool,
+    /// Segments whose header is a stand-in: where their gsns begin is not known.
+    pub(crate) rebuilt: BTreeSet<SegmentNo>,
     store_id: [u8; 16],
     boot_id: [u8; 16],
     mapped: bool,
@@ -86,6 +88,7 @@ impl LaneView {
             next_session: 0,
             frames: 0,
             is_read: false,
+            rebuilt: BTreeSet::new(),
             store_id,
             boot_id,
             mapped,
@@ -110,6 +113,20 @@ impl LaneView {
         }
     }
 
+    /// Reads the slots, opens the segments that are new, and checks that none is missing.
+    pub(crate) fn look(&mut self) -> Result<()> {
+        let was_broken = self.is_broken();
+        self.read_slot()?;
+        self.list_segments()?;
+        self.check_chain();
+        if self.is_broken() && !was_broken {
+            // A folder that changes while it is listed may show a new name and not the one before it.
+            self.list_segments()?;
+            self.check_chain();
+        }
+        Ok(())
+    }
+
     /// Reads the slots of the lane file.
     pub(crate) fn read_slot(&mut self) -> Result<()> {
         let file = match self.dir.open(name::LANE, OpenHow::Read) {
@@ -128,11 +145,12 @@ impl LaneView {
         let mut numbers: Vec<SegmentNo> =
             self.dir.list()?.iter().filter_map(|e| name::parse_segment(&e.name)).collect();
         numbers.sort_unstable();
+        let newest = numbers.last().copied();
         for no in numbers {
             if self.segments.contains_key(&no) {
                 continue;
             }
-            if let Some(segment) = self.open_segment(no)? {
+            if let Some(segment) = self.open_segment(no, newest == Some(no))? {
                 self.segments.insert(no, Arc::new(segment));
             }
         }
@@ -140,7 +158,7 @@ impl LaneView {
     }
 
     /// Opens one segment; `None` when it holds nothing, or nothing that can be read.
-    fn open_segment(&mut self, no: SegmentNo) -> Result<Option<Segment>> {
+    fn open_segment(&mut self, no: SegmentNo, is_newest: bool) -> Result<Option<Segment>> {
         let path = self.path.join(name::segment(no));
         let file = match self.dir.open(&name::segment(no), OpenHow::Read) {
             Ok(f) => f,
@@ -158,7 +176,12 @@ impl LaneView {
         });
         let header = match decoded {
             Ok(h) => h,
-            Err(Fault::Zero) => return Ok(None),
+            // Made ahead, unless something names it.
+            Err(Fault::Zero)
+                if is_newest && !self.slot.as_ref().is_some_and(|s| s.segment == no) =>
+            {
+                return Ok(None);
+            }
             Err(Fault::Short) if n == 0 => return Ok(None),
             Err(Fault::Newer) => {
                 return Err(Error::new(
@@ -174,8 +197,10 @@ impl LaneView {
                         fault.clause()
                     );
                     self.find(path.clone(), 0, "segment-header", message);
+                    self.rebuilt.insert(no);
                     h
                 }
+                None if fault == Fault::Zero => return Ok(None),
                 None => {
                     // Nothing names it: it was being made when the machine went down.
                     let message = format!("the header cannot be read ({})", fault.clause());
@@ -297,14 +322,13 @@ impl LaneView {
             let limit = held.map_or(limit, |h| limit.min(h.1));
             let from =
                 if from == 0 { self.enter(&segment, index, (known_end, limit))? } else { from };
-            // Behind a known end nothing can be in flight.
-            let at_bad = if known_end.is_some() { AtBad::Resync } else { at_bad };
+            let next = self.successor(no).map(|s| s.no());
+            // In a segment with a successor nothing can be in flight, whether or not that says where this one ends.
+            let at_bad = if next.is_some() { AtBad::Resync } else { at_bad };
             let end = self.walk(&segment, from, limit, index, at_bad)?;
-            match self.successor(no).filter(|_| held.is_none()) {
-                Some(next) if known_end.is_some() || end >= limit => {
-                    self.at = Some((next.no(), 0));
-                }
-                _ => {
+            match next.filter(|_| held.is_none()) {
+                Some(next) => self.at = Some((next, 0)),
+                None => {
                     self.at = Some((no, end));
                     self.is_read = true;
                     return Ok(());
@@ -336,7 +360,9 @@ impl LaneView {
     ) -> Result<u64> {
         let h = &segment.header;
         self.next_session = self.next_session.max(h.next_session);
-        if h.base_gsn > self.next_gsn && self.segments.range(..h.segment).next().is_some() {
+        let known = !self.rebuilt.contains(&h.segment);
+        if known && h.base_gsn > self.next_gsn && self.segments.range(..h.segment).next().is_some()
+        {
             let message = format!(
                 "events {} to {} of the lane are missing before it",
                 self.next_gsn,
@@ -344,7 +370,9 @@ impl LaneView {
             );
             self.find(segment.path.clone(), 0, "events-missing", message);
         }
-        self.next_gsn = h.base_gsn;
+        if known {
+            self.next_gsn = h.base_gsn;
+        }
         let hint = match (known_end.and_then(|_| segment.trailer()), &self.slot) {
             (Some(t), _) => t.index_offset,
             // After a power cut an INDEX may be on the disk without the frames that it lists.

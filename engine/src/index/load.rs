@@ -91,9 +91,7 @@ impl Lanes {
         }
         let Some(view) = self.views.get_mut(&no) else { return Ok(()) };
         let first = !view.is_read;
-        view.read_slot()?;
-        view.list_segments()?;
-        view.check_chain();
+        view.look()?;
         view.advance(&mut self.index, if first { AtBad::Resync } else { AtBad::Stop })
     }
 

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::name;
 use crate::format::segment::{HEADER_LEN, SegmentHeader};
 use crate::format::slot::{LaneState, STRIDE, Slot};
-use crate::index::lane_view::LaneView;
+use crate::index::lane_view::{AtBad, LaneView};
 use crate::index::load::Lanes;
 use crate::options::{ReadMode, StoreOptions};
 use crate::recovery::apply::{self, Site};
@@ -119,9 +119,7 @@ impl LaneSite {
             false,
             Arc::default(),
         );
-        view.read_slot()?;
-        view.list_segments()?;
-        view.check_chain();
+        view.look()?;
         let slot = view.slot.clone();
         self.clear_leftovers(&held, &view, slot.as_ref())?;
         if view.is_broken() {
@@ -134,6 +132,16 @@ impl LaneSite {
         match view.segments.last_key_value().map(|(_, s)| s.clone()) {
             None => self.first_segment(held, slot.as_ref()),
             Some(segment) => {
+                // With a stand-in for the header, where its numbers begin is in the segments before it.
+                let lost_header = view.rebuilt.contains(&segment.no());
+                if lost_header {
+                    view.advance(&mut crate::index::Index::default(), AtBad::Resync)?;
+                }
+                let least = lost_header.then(|| {
+                    let durable = slot.as_ref().filter(|s| s.segment == segment.no());
+                    let durable = durable.map_or(0, |s| s.durable_gsn);
+                    (view.next_gsn.max(durable), view.next_session)
+                });
                 let epoch = segment.header.epoch;
                 let marked_gsn = marked
                     .iter()
@@ -141,7 +149,7 @@ impl LaneSite {
                     .map(|(_, g)| g + 1)
                     .max()
                     .unwrap_or(0);
-                self.recover_active(held, &segment, slot, same_boot, marked_gsn)
+                self.recover_active(held, (&segment, least), slot, same_boot, marked_gsn)
             }
         }
     }
@@ -232,7 +240,7 @@ impl LaneSite {
     fn recover_active(
         &self,
         held: Held,
-        segment: &Arc<Segment>,
+        (segment, least): (&Arc<Segment>, Option<(u64, u64)>),
         slot: Option<Slot>,
         same_boot: bool,
         marked_gsn: u64,
@@ -241,7 +249,13 @@ impl LaneSite {
             slot.as_ref().filter(|s| s.segment == segment.no()).map_or(0, |s| s.index_offset);
         let start = apply::survey_start(segment, hint, same_boot);
         let found = survey(segment, start, slot.as_ref(), marked_gsn, same_boot)?;
-        let p = plan(&found, same_boot);
+        let mut p = plan(&found, same_boot);
+        if let Some((gsn, session)) = least {
+            // Nothing more goes into a segment without a header.
+            p.new_epoch = true;
+            p.next_gsn = p.next_gsn.max(gsn);
+            p.next_session = p.next_session.max(session);
+        }
         let used = held.dir.list()?.iter().filter_map(|e| name::parse_segment(&e.name)).max();
         let next_no = used.unwrap_or(0).max(segment.no()) + 1;
         // In the same boot a CLOSE that reads well may not be on the disk; the slot says so once it is.
@@ -252,7 +266,10 @@ impl LaneSite {
         let mut report = RecoveryReport {
             lane: held.no,
             time_ms: self.vfs.now_ms(),
-            clean: found.closed && found.gaps.is_empty() && (!same_boot || closed_for_good),
+            clean: least.is_none()
+                && found.closed
+                && found.gaps.is_empty()
+                && (!same_boot || closed_for_good),
             frames: found.frames,
             epoch: segment.header.epoch + u32::from(p.new_epoch),
             ..RecoveryReport::default()
@@ -262,6 +279,10 @@ impl LaneSite {
         if let Some((from, upto)) = p.dropped {
             report.quarantine = Some(apply::keep_copy(&site, segment, from, upto)?);
             report.dropped_bytes = upto - from;
+        }
+        if least.is_some() {
+            let path = segment.path.clone();
+            report.damage.push(DamagedRange { path, offset: 0, len: HEADER_LEN });
         }
         for gap in &p.damage {
             let upto = gap.next.unwrap_or(found.watermark.max(gap.start));
