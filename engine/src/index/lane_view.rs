@@ -209,6 +209,7 @@ impl LaneView {
                 }
             },
         };
+        let mut header = header;
         if size < header.capacity {
             self.find(
                 path.clone(),
@@ -216,6 +217,8 @@ impl LaneView {
                 "segment-short",
                 "the file is shorter than its header says",
             );
+            // Lengths are bounded by what is there.
+            header.capacity = size;
         }
         let (dir, pool) = (self.dir.clone(), self.pool.clone());
         Ok(Some(Segment::lazy(header, dir, pool, path, self.mapped)))
