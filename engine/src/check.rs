@@ -13,7 +13,7 @@ use crate::accept::{Candidate, Rules, judge};
 use crate::error::{Error, Result};
 use crate::format::events::Events as FrameEvents;
 use crate::format::frame::{FrameHeader, flag, kind};
-use crate::format::index_frame::{IndexFrame, Run};
+use crate::format::index_frame::IndexFrame;
 use crate::format::segment::HEADER_LEN;
 use crate::index::{Index, Place, Record};
 use crate::recovery::plan::plan;
@@ -24,22 +24,48 @@ use crate::store::Store;
 use crate::surface::Surface;
 use crate::types::{LaneNo, Seq, SessionId, SessionNo};
 
-/// What is checked.
+/// What is checked; everything by default.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// let half = everlog::CheckOptions { quick: true, part: Some((1, 2)) };
+/// assert!(store.check(&half, &mut |_, _| true)?.is_clean());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckOptions {
     /// Leaves out the rules inside sessions; checksums and the order of frames stay.
     pub quick: bool,
-    /// Part `k` of `n`, from 1: segments and sessions are dealt out by number.
+    /// Part `k` of `n`, 1 <= `k` <= `n`: segments and sessions are dealt out by number.
     pub part: Option<(u32, u32)>,
 }
 
 /// Something that is not as it was written.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// writer.append(&everlog::NewEvent::new("note", br#""a large word""#))?;
+/// drop((writer, store));
+/// let path = folder.path().join("s/lanes/0000/0000000000000000.seg");
+/// let mut bytes = std::fs::read(&path)?;
+/// let at = bytes.windows(5).position(|w| w == b"large").unwrap();
+/// bytes[at] ^= 1;
+/// std::fs::write(&path, bytes)?;
+/// let store = everlog::Store::open(folder.path().join("s"), Default::default())?;
+/// let report = store.check(&Default::default(), &mut |_, _| true)?;
+/// assert_eq!((report.damage[0].kind, &report.damage[0].path), ("frame", &path));
+/// assert!(report.damage[0].offset < at as u64);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damage {
     /// The file.
     pub path: PathBuf,
-    /// Where in it.
+    /// Where in it, in bytes.
     pub offset: u64,
     /// Stable name of what it is: `frame`, `payload`, `segment-header`, `segment-missing`, `segment-short`,
     /// `events-missing`, `diverged`, `duplicate-id`, `index`, `rule`, `torn-tail`, `unpublished`.
@@ -53,6 +79,17 @@ pub struct Damage {
 }
 
 /// What a check found.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// writer.append(&everlog::NewEvent::new("note", b"1"))?;
+/// let report = store.check(&Default::default(), &mut |_, _| true)?;
+/// assert_eq!((report.sessions, report.events, report.segments), (1, 1, 1));
+/// assert!(report.is_clean() && report.notes.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CheckReport {
@@ -64,7 +101,7 @@ pub struct CheckReport {
     pub events: u64,
     /// Sessions looked at.
     pub sessions: u64,
-    /// Bytes of frames.
+    /// Bytes of those frames.
     pub bytes: u64,
     /// Damage to what was acked.
     pub damage: Vec<Damage>,
@@ -90,10 +127,11 @@ struct Check<'s> {
 
 impl Store {
     /// Checks the store. `progress` is told bytes done and bytes in all; when it gives `false` the check ends early with
-    /// kind `Io`.
+    /// kind `Io`. Needs no lock; what this handle has staged is written out first.
     ///
     /// # Errors
-    /// `Io` when a file cannot be read, `Unsupported` when a newer version wrote, `ForkedHandle`. Damage is no error.
+    /// `Invalid` for a part out of range, `Io` when a file cannot be read, `Unsupported` when a newer version wrote,
+    /// `OutcomeUnknown` or `Poisoned` when what is staged cannot be written, `ForkedHandle`. Damage is no error.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -309,9 +347,11 @@ impl Check<'_> {
         self.report.bytes += h.frame_len();
         let place = Place { lane, segment: segment.no(), offset };
         if h.kind == kind::INDEX {
-            self.compare_index(segment, offset, payload, place);
+            self.compare_index(segment, h.seq, payload, place);
         }
-        if let Err(fault) = self.truth.on_frame(place, h, payload) {
+        if let Err(fault) = self.truth.on_frame(place, h, payload)
+            && h.kind != kind::INDEX
+        {
             let id = self
                 .store
                 .inner
@@ -335,25 +375,23 @@ impl Check<'_> {
         }
     }
 
-    /// Compares an INDEX frame with the frames that it lists.
-    fn compare_index(&mut self, segment: &Segment, offset: u64, payload: &[u8], place: Place) {
+    /// Compares an INDEX frame, which covers frames from offset `from`, with the frames that it lists.
+    fn compare_index(&mut self, segment: &Segment, from: u64, payload: &[u8], place: Place) {
         let Some(block) = self.truth.blocks.get(&(place.lane, place.segment)) else { return };
-        let Ok(index) = IndexFrame::open(payload, offset) else { return };
-        if block.from != index.from && !block.is_empty() {
-            return;
-        }
-        let same = block.encode(index.next_session);
-        let listed: Vec<Option<Run>> =
-            (0..index.runs).map(|i| index.run(index.row(i)).ok()).collect();
-        let Ok(real) = IndexFrame::open(&same, offset) else { return };
-        let truth: Vec<Option<Run>> = (0..real.runs).map(|i| real.run(real.row(i)).ok()).collect();
-        if listed != truth {
+        let wrong = match IndexFrame::open(payload, place.offset) {
+            Err(fault) => Some(fault.clause()),
+            Ok(index) if index.from != from => Some("it starts elsewhere than its frame says"),
+            // It covers other frames than those behind the INDEX frame before it, which is damaged.
+            Ok(_) if block.from != from && !block.is_empty() => None,
+            Ok(index) => (block.from == from && block.encode(index.next_session) != payload)
+                .then_some("it does not list the frames before it"),
+        };
+        if let Some(clause) = wrong {
             self.report.damage.push(Damage {
                 path: segment.path.clone(),
-                offset,
+                offset: place.offset,
                 kind: "index",
-                message: "the index does not list the frames before it; events are not affected"
-                    .into(),
+                message: format!("the index is wrong ({clause}); events are not affected"),
                 sessions: Vec::new(),
                 seqs: Vec::new(),
             });
@@ -477,7 +515,14 @@ impl Check<'_> {
         let mut at = 0;
         let mut broken: Vec<(Seq, Seq)> = Vec::new();
         let mut rule = None;
-        while at < record.next_seq {
+        let mut whole = true;
+        while at < record.end_seq() {
+            if let Some((_, end)) = record.hole_at(at) {
+                // Reported as missing already.
+                whole = false;
+                at = end;
+                continue;
+            }
             let Ok((h, frame)) = session.frame_of(at, &mut payload) else {
                 let upto = self.store.inner.locate(record.no, at);
                 let upto = upto.map_or(at, |l| l.frame.first_seq + u64::from(l.frame.count) - 1);
@@ -488,6 +533,7 @@ impl Check<'_> {
             if !self.options.quick
                 && rule.is_none()
                 && broken.is_empty()
+                && whole
                 && let Err(what) = judge_frame(&session, &h, &payload, &mut surface)
             {
                 rule = Some(what);

@@ -3,7 +3,8 @@
 //! # Invariants
 //! Im1. An input goes in whole or not at all: PUBLISH follows the last event, and is durable when the import returns.
 //! Im2. Memory is bounded: one line, and one batch of events.
-//! Im3. The same input again changes nothing; another one under the same id is refused.
+//! Im3. The same input again changes nothing; one that goes on behind the stored end adds the rest as one batch, all or
+//!     none; another one under the same id is refused.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -20,19 +21,25 @@ use crate::types::{Seq, SessionId};
 
 /// Events and bytes of one frame of an import: large enough that the header costs little, small enough that reading
 /// one event verifies few others.
-const BATCH_EVENTS: usize = 32;
-const BATCH_BYTES: usize = 8 << 10;
+const BATCH_EVENTS: usize = 16;
+const BATCH_BYTES: usize = 4 << 10;
 
 /// How an input is read and named.
+///
+/// ```
+/// let options = everlog::ImportOptions { dry_run: true, ..Default::default() };
+/// assert_eq!(options.line_bytes_max, everlog::limits::LINE_BYTES_MAX);
+/// assert_eq!(options.decoded_bytes_max, 64 << 30);
+/// ```
 #[derive(Clone, Debug)]
 pub struct ImportOptions {
     /// Name of the file without its endings: takes the place of an id that is a placeholder.
     pub name: String,
-    /// Put before the session's id.
+    /// Put before the session's id; the whole stays within 1,024 bytes.
     pub id_prefix: Option<String>,
-    /// Longest line, in bytes.
+    /// Longest line, in bytes; 64 MiB by default.
     pub line_bytes_max: usize,
-    /// Most bytes that a compressed input may unpack to.
+    /// Most bytes that a compressed input may unpack to; 64 GiB by default.
     pub decoded_bytes_max: u64,
     /// Reads and judges everything, stores nothing.
     pub dry_run: bool,
@@ -50,7 +57,22 @@ impl Default for ImportOptions {
     }
 }
 
-/// Something about an input that the user should know.
+/// Something about an input that the user should know; it went in all the same.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// let log = concat!(
+///     r#"{"type":"session","version":0,"id":"a","createdAt":1,"delegationDepth":0}"#, "\n",
+///     r#"{"type":"turn/start","seq":0,"time":2,"data":{"turn":1}}"#, "\n",
+///     r#"{"type":"turn/e"#,
+/// );
+/// let report = store.import_dsh(log.as_bytes(), &Default::default(), &mut |_| true)?;
+/// assert_eq!((report.stored, report.added, report.torn_bytes), (1, 1, 15));
+/// assert_eq!((report.warnings[0].line, report.warnings[0].offset), (Some(3), Some(131)));
+/// assert!(report.warnings[0].message.contains("no whole event"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImportWarning {
@@ -63,6 +85,19 @@ pub struct ImportWarning {
 }
 
 /// What an import did.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// let log = r#"{"type":"session","version":0,"id":"a","createdAt":1,"delegationDepth":0}"#.to_owned() + "\n";
+/// let event = r#"{"type":"turn/start","seq":0,"time":2,"data":{"turn":1}}"#.to_owned() + "\n";
+/// let options = everlog::ImportOptions { id_prefix: Some("x-".into()), ..Default::default() };
+/// store.import_dsh(log.as_bytes(), &options, &mut |_| true)?;
+/// let more = store.import_dsh((log + &event).as_bytes(), &options, &mut |_| true)?;
+/// assert_eq!((more.session.as_str(), more.stored, more.added), (Some("x-a"), 1, 1));
+/// assert!(more.torn_bytes == 0 && more.warnings.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImportReport {
@@ -83,11 +118,14 @@ impl Store {
     /// input were read; when it gives `false` the import ends with kind `Io` and nothing is stored.
     ///
     /// # Errors
-    /// `Corrupt`, `Unsupported`, `Invalid`, `Limit` with line, offset, seq and field; `Exists` when a session of that id
-    /// holds something else; `Locked` when it is being imported by another; `Io`, `StorageFull`, `ReadOnly`.
+    /// As [`read_log`](crate::dsh::read_log): `Corrupt`, `Unsupported`, `Invalid`, `Limit` with line, offset, seq and field.
+    /// `Exists` when a session of that id holds something else, `Locked` when it is being imported or written by another,
+    /// `Limit` when the input adds more than one batch to a session that is there. `Io`, `StorageFull`, `ReadOnly`,
+    /// `OutcomeUnknown`, `Poisoned`, `ForkedHandle`.
     ///
     /// # Durability
-    /// The session survives the machine when this returns. After an error, or a crash before, there is none.
+    /// All that was added survives the machine when this returns; a dry run adds nothing. After an error, or a crash
+    /// before, the store holds what it held.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -156,6 +194,8 @@ enum Target {
     New(Box<SessionWriter>),
     /// A session of that id is there: every event must equal the one stored.
     Same(Session),
+    /// It is there and the input goes on behind its end: the rest becomes one batch.
+    Grown(Box<SessionWriter>),
 }
 
 struct Sink<'s> {
@@ -183,6 +223,9 @@ impl<'s> Sink<'s> {
     }
 
     fn flush(&mut self) -> Result<()> {
+        if !matches!(self.target, Target::New(_)) {
+            return Ok(());
+        }
         let batch = std::mem::take(&mut self.batch);
         self.batch_bytes = 0;
         match &mut self.target {
@@ -191,6 +234,23 @@ impl<'s> Sink<'s> {
         }
         self.batch = batch;
         self.batch.clear();
+        Ok(())
+    }
+
+    /// Keeps an event for the one batch that a grown input adds: all of it or nothing.
+    fn hold_back(&mut self, event: NewEvent<'static>) -> Result<()> {
+        self.batch_bytes += event.data.len() + event.event_type.len() + 64;
+        self.batch.push(event);
+        let (count, bytes) = (self.batch.len(), self.batch_bytes);
+        if count > limits::BATCH_EVENTS_MAX || bytes > limits::BATCH_BYTES_MAX {
+            let message = format!(
+                "the input adds more than one batch ({} events, {} bytes) to a session that is there; \
+                 import it under another id",
+                limits::BATCH_EVENTS_MAX,
+                limits::BATCH_BYTES_MAX
+            );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
         Ok(())
     }
 
@@ -217,6 +277,12 @@ impl<'s> Sink<'s> {
         match target {
             Target::Nowhere => Ok((id, events)),
             Target::Same(session) if session.next_seq() == events => Ok((id, 0)),
+            Target::Grown(mut writer) => {
+                writer.append_imported(&self.batch)?;
+                writer.lane().sync_to(writer.lane().staged_pos())?;
+                writer.close()?;
+                Ok((id, self.batch.len() as u64))
+            }
             Target::Same(_) => Err(self.exists(Some(events))),
             Target::New(mut writer) => {
                 // The events first: a PUBLISH on the disk without them would show a session that is cut short.
@@ -275,6 +341,16 @@ impl ImportSink for Sink<'_> {
                 }
                 Ok(())
             }
+            Target::Same(session) if seq >= session.next_seq() => {
+                self.target = Target::Grown(Box::new(self.store.writer(session.id())?));
+                self.event(event, seq, _line)
+            }
+            Target::Grown(writer) => {
+                if writer.next_seq() + self.batch.len() as u64 != seq {
+                    return Err(self.exists(Some(seq)));
+                }
+                self.hold_back(into_owned(event))
+            }
             Target::Same(session) => {
                 if seq < session.next_seq()
                     && session.with(seq, &mut |stored| same(stored, &event))?
@@ -295,11 +371,20 @@ impl ImportSink for Sink<'_> {
     }
 
     fn tool_result_data(&mut self, seq: Seq) -> Result<Option<Vec<u8>>> {
-        self.flush()?;
+        if matches!(self.target, Target::New(_)) {
+            self.flush()?;
+        }
         let result = |e: crate::Event| (*e.event_type == *TOOL_RESULT).then(|| e.data.into_vec());
         match &self.target {
             Target::Nowhere => Ok(self.results.get(&seq).cloned()),
             Target::Same(session) => session.read(seq).map(result),
+            Target::Grown(writer) => match seq.checked_sub(writer.next_seq()) {
+                None => writer.read(seq).map(result),
+                Some(i) => {
+                    let event = usize::try_from(i).ok().and_then(|i| self.batch.get(i));
+                    Ok(event.filter(|e| e.event_type == TOOL_RESULT).map(|e| e.data.to_vec()))
+                }
+            },
             Target::New(writer) => {
                 writer.lane().flush_to(writer.lane().staged_pos())?;
                 writer.read(seq).map(result)

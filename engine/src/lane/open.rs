@@ -60,6 +60,8 @@ pub(crate) struct Recovered {
     pub(crate) next_no: u64,
     pub(crate) slot_counter: u64,
     pub(crate) index_offset: u64,
+    /// Whether the lane file says that a writer failed.
+    pub(crate) failed: bool,
     pub(crate) report: RecoveryReport,
 }
 
@@ -233,6 +235,7 @@ impl LaneSite {
             next_no: no + 1,
             slot_counter: slot.map_or(0, |s| s.counter),
             index_offset: 0,
+            failed: slot.is_some_and(|s| s.state == LaneState::Poisoned),
             report,
         })
     }
@@ -314,8 +317,9 @@ impl LaneSite {
             gsn: p.next_gsn,
             next_session: p.next_session,
             next_no,
-            slot_counter: slot.map_or(0, |s| s.counter),
+            slot_counter: slot.as_ref().map_or(0, |s| s.counter),
             index_offset,
+            failed: slot.is_some_and(|s| s.state == LaneState::Poisoned),
             report,
             held,
         })
@@ -328,7 +332,7 @@ impl LaneSite {
         Ok(Arc::new(Segment::new(segment.header, file, segment.path.clone(), mapped)))
     }
 
-    /// The handle that goes on with a recovered lane. Its slot is written, not synced.
+    /// The handle that goes on with a recovered lane. Its slot is written, and synced only where a writer had failed.
     pub(crate) fn go_on(&self, r: Recovered, lanes: Arc<RwLock<Lanes>>) -> Result<Arc<Lane>> {
         let active =
             Arc::new(Active { segment: r.segment.clone(), base_pos: 0, base_offset: r.offset });
@@ -379,7 +383,7 @@ impl LaneSite {
             lanes,
             stage: Mutex::new(stage),
             write: Mutex::new(Writer { active, written_gsn: r.gsn, slot }),
-            sync: Mutex::new(()),
+            sync: super::gate::Gate::default(),
             sync_failed: Mutex::new(false),
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
@@ -390,6 +394,12 @@ impl LaneSite {
             counters: Counters::default(),
         };
         lane.write_slot(&mut lane.write.lock())?;
+        if r.failed {
+            // Both slots, and synced: else a power cut may bring the failure back, which hides from readers what is
+            // durable by then.
+            lane.write_slot(&mut lane.write.lock())?;
+            lane.file.sync_data().map_err(|e| e.with_path(&lane.path))?;
+        }
         let lane = Arc::new(lane);
         super::upkeep::start(&lane);
         Ok(lane)

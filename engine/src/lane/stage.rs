@@ -243,7 +243,8 @@ impl Lane {
             return;
         }
         let offset = self.put(stage, &header, &mut payload);
-        lanes.index.on_index(Place { lane: key.0, segment: key.1, offset });
+        let at = Place { lane: key.0, segment: key.1, offset };
+        lanes.index.on_index(at, offset + header.frame_len());
     }
 
     /// Sees to it that a frame of `frame_len` bytes fits, with all that must still fit behind it.

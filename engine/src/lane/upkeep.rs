@@ -99,6 +99,13 @@ impl Lane {
         self.write_slot(&mut writer)
     }
 
+    /// Takes nothing more and lets go of the flock: receipts may keep the lane in memory for long.
+    pub(crate) fn let_go(&self) {
+        self.stage.lock().closed = true;
+        // Closing the file lets go as well.
+        let _ignored = self.file.unlock();
+    }
+
     fn index_at_close(&self, stage: &mut super::stage::Stage) {
         let from = {
             let lanes = self.lanes.read();

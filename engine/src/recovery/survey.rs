@@ -6,6 +6,7 @@
 
 use crate::error::Result;
 use crate::format::frame::{FrameHeader, kind};
+use crate::format::segment::HEADER_LEN;
 use crate::format::slot::Slot;
 use crate::segment::{Scan, Segment, Step};
 
@@ -53,8 +54,8 @@ pub(crate) fn survey(
     let mut s = Survey {
         gaps: Vec::new(),
         valid_end: from.offset,
-        // Marks before `from` were not read, and nothing vouches for what an INDEX frame lists.
-        watermark: crate::format::segment::HEADER_LEN,
+        // Where the reading starts proves nothing: an INDEX that reads well may not be on the disk.
+        watermark: HEADER_LEN,
         next_gsn: from.gsn,
         next_session: from.next_session,
         closed: false,

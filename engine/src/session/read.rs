@@ -13,7 +13,7 @@ use crate::format::frame::{FrameHeader, flag, kind};
 use crate::format::index_frame::{FrameAt, Run};
 use crate::handle::StoreInner;
 use crate::index::runs::{Located, frame_with, lost};
-use crate::index::{Extent, Place};
+use crate::index::{Extent, Place, Record};
 use crate::segment::Segment;
 use crate::types::{EventId, Seq, SessionId, SessionNo};
 
@@ -60,9 +60,12 @@ impl StoreInner {
     pub(crate) fn locate(&self, no: SessionNo, seq: Seq) -> Result<Located> {
         let (extent, segment, frame) = {
             let lanes = self.lanes.read();
-            let Some(extent) = lanes.index.table.get(no).and_then(|r| r.extent_of(seq)).copied()
-            else {
-                return Err(past_end(no, seq));
+            let record = lanes.index.table.get(no);
+            let Some(extent) = record.and_then(|r| r.extent_of(seq)).copied() else {
+                return Err(match record.and_then(|r| r.hole_at(seq)) {
+                    Some((first, end)) => hole(no, seq, first, end - 1),
+                    None => past_end(no, seq),
+                });
             };
             let Some(segment) = lanes.segment(extent.lane, extent.segment) else {
                 return Err(Error::corrupt("the segment of an event cannot be read; run check")
@@ -147,6 +150,11 @@ impl StoreInner {
     }
 }
 
+fn hole(no: SessionNo, seq: Seq, first: Seq, last: Seq) -> Error {
+    let message = format!("the frames that held seqs {first} to {last} are damaged; run check");
+    Error::corrupt(message).with_session_no(no).with_seq(seq)
+}
+
 fn past_end(no: SessionNo, seq: Seq) -> Error {
     Error::new(ErrorKind::NotFound, "the session has no event of that seq")
         .with_session_no(no)
@@ -164,18 +172,26 @@ impl Session {
         &self.id
     }
 
-    /// Seq that the next event gets; as many events are there.
+    /// Seq that the next event gets; as many events are there. 0 to 2^53 - 1.
     #[must_use]
     pub fn next_seq(&self) -> Seq {
         // After a failed write the index is read again here; errors show at the first read.
         let _checked = self.store.guard();
-        self.store.lanes.read().index.table.get(self.no).map_or(0, |r| r.next_seq)
+        self.store.lanes.read().index.table.get(self.no).map_or(0, Record::end_seq)
     }
 
     /// Exact JSON text of the header.
     ///
     /// # Errors
     /// `Corrupt` when the frame is damaged, `Io`, `ForkedHandle`.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// assert!(writer.header()?.starts_with(br#"{"type":"session","version":0,"id":"a","createdAt":"#));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn header(&self) -> Result<Vec<u8>> {
         self.store.guard()?;
         let created = self.store.lanes.read().index.table.get(self.no).map(|r| r.created);
@@ -187,6 +203,19 @@ impl Session {
     ///
     /// # Errors
     /// As [`Store::refresh`](crate::Store::refresh).
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// use everlog::{NewEvent, Store, StoreOptions};
+    /// let other = Store::open(folder.path().join("s"), StoreOptions::default())?;
+    /// let session = other.session(writer.id())?;
+    /// writer.append(&NewEvent::new("note", b"1"))?;
+    /// session.refresh()?;
+    /// assert_eq!(session.next_seq(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn refresh(&self) -> Result<()> {
         self.store.guard()?;
         self.store.refresh()
@@ -197,6 +226,16 @@ impl Session {
     /// # Errors
     /// `NotFound` past the end, `Corrupt` when its frame is damaged, `Diverged` when two writers' events claim the seq,
     /// `Io`, `ForkedHandle`.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// writer.append(&everlog::NewEvent::new("note", b"[1, 2]"))?;
+    /// assert_eq!(writer.read(0)?.data[..], b"[1, 2]"[..]);
+    /// assert_eq!(writer.read(1).map_err(|e| e.kind()), Err(everlog::ErrorKind::NotFound));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read(&self, seq: Seq) -> Result<Event> {
         self.with(seq, &mut |e| e.to_owned())
     }
@@ -205,6 +244,15 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::read`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// writer.append(&everlog::NewEvent::new("note", b"[1, 2]"))?;
+    /// assert_eq!(writer.with(0, &mut |event| event.data.len())?, 6);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with<T>(&self, seq: Seq, f: &mut dyn FnMut(&EventRef<'_>) -> T) -> Result<T> {
         self.store.guard()?;
         let mut near = self.near.lock();
@@ -316,13 +364,26 @@ impl Session {
     }
 
     /// Events of an inclusive range, cut to what is there.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// use everlog::NewEvent;
+    /// for n in ["0", "1", "2", "3"] {
+    ///     writer.append(&NewEvent::new("note", n.as_bytes()))?;
+    /// }
+    /// let seqs: Vec<u64> = writer.range(2, 9).map(|e| e.map(|e| e.seq)).collect::<Result<_, _>>()?;
+    /// assert_eq!(seqs, [2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn range(&self, first: Seq, last: Seq) -> Events {
         let end = self.next_seq().min(last.saturating_add(1));
         Events::new(self.clone(), first.min(end), end)
     }
 
-    /// The last `n` events, in order.
+    /// The last `n` events, in order; all of them when there are fewer. [`Session`] has an example.
     #[must_use]
     pub fn last(&self, n: u64) -> Events {
         let end = self.next_seq();
@@ -330,6 +391,15 @@ impl Session {
     }
 
     /// All events, in order; reversible.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// writer.append(&everlog::NewEvent::new("note", b"1"))?;
+    /// assert_eq!(writer.iter().rev().count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn iter(&self) -> Events {
         Events::new(self.clone(), 0, self.next_seq())
@@ -339,6 +409,20 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::read`], and what `f` gives, which ends it.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// writer.append(&everlog::NewEvent::new("note", b"[1, 2]"))?;
+    /// let mut bytes = 0;
+    /// writer.for_each(0, u64::MAX, &mut |event| {
+    ///     bytes += event.data.len();
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(bytes, 6);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn for_each(
         &self,
         first: Seq,

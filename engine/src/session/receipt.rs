@@ -7,7 +7,7 @@ use crate::lane::Lane;
 use crate::options::Level;
 use crate::types::{EventId, Seq};
 
-/// Proof of an append: its seqs, and a way to wait for a higher level.
+/// Proof of an append: its seqs, and a way to wait for a higher level. Dropping it changes nothing.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -15,7 +15,8 @@ use crate::types::{EventId, Seq};
 /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
 /// use everlog::{Level, NewEvent};
 /// let receipt = writer.append(&NewEvent::new("note", b"1"))?;
-/// assert_eq!(receipt.last_seq(), 0);
+/// assert_eq!((receipt.first_seq(), receipt.last_seq(), receipt.level()), (0, 0, Level::Os));
+/// assert_eq!(receipt.first_id(), writer.event_id(0)?);
 /// receipt.wait(Level::Sync)?;
 /// assert!(receipt.poll(Level::Sync)?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -76,12 +77,7 @@ impl Receipt {
     /// # Durability
     /// With [`Level::Sync`] the events survive the machine when this returns.
     pub fn wait(&self, level: Level) -> Result<()> {
-        if self.lane.vfs.fork_generation() != self.generation {
-            return Err(crate::Error::new(
-                crate::ErrorKind::ForkedHandle,
-                "the receipt was made before fork; open the store again in the child",
-            ));
-        }
+        self.guard()?;
         match level {
             Level::Buffered => Ok(()),
             Level::Os => self.lane.flush_to(self.pos),
@@ -89,11 +85,22 @@ impl Receipt {
         }
     }
 
+    fn guard(&self) -> Result<()> {
+        if self.lane.vfs.fork_generation() == self.generation {
+            return Ok(());
+        }
+        Err(crate::Error::new(
+            crate::ErrorKind::ForkedHandle,
+            "the receipt was made before fork; open the store again in the child",
+        ))
+    }
+
     /// Whether the events have reached a level, without waiting.
     ///
     /// # Errors
-    /// `Poisoned` when they have not and never will.
+    /// `Poisoned` when they have not and never will, `ForkedHandle`.
     pub fn poll(&self, level: Level) -> Result<bool> {
+        self.guard()?;
         let reached = match level {
             Level::Buffered => true,
             Level::Os => self.lane.is_written(self.pos),

@@ -97,6 +97,9 @@ impl StoreInner {
                 *lanes = lanes.anew();
             }
             lanes.add_lane(no)?;
+            if let Some(view) = lanes.views.get_mut(&no) {
+                view.recovered = true;
+            }
             lanes.refresh()?;
             lanes.own = Some(no);
             if let Some(view) = lanes.views.get_mut(&no) {
@@ -135,6 +138,28 @@ impl StoreInner {
             self.lanes.write().refresh_lane(no)?;
         }
         Ok(true)
+    }
+
+    /// Recovers lanes whose writers failed and are gone. Readers see nothing of such a lane behind what was durable, so
+    /// that a session may seem not to be there. Returns the lanes whose writers failed and are still there.
+    pub(crate) fn settle_failed(&self) -> Result<Vec<LaneNo>> {
+        let failed: Vec<LaneNo> = {
+            let lanes = self.lanes.read();
+            let views =
+                lanes.views.iter().filter(|(no, v)| lanes.own != Some(**no) && v.is_failed());
+            views.map(|(no, _)| *no).collect()
+        };
+        let mut held = Vec::new();
+        for no in failed {
+            match self.settle_lane(no) {
+                // It stays as it is: what can be read of it is read.
+                Err(e) if e.kind() == ErrorKind::Corrupt => {}
+                Ok(true) => {}
+                Ok(false) => held.push(no),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(held)
     }
 
     /// Reads the whole index again (Ln1, Ln2).

@@ -12,6 +12,7 @@ use super::Store;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::control::{Body, CREATE_PENDING, Control};
 use crate::format::frame::kind;
+use crate::format::segment::HEADER_LEN;
 use crate::handle::StoreInner;
 use crate::index::Record;
 use crate::lane::Lane;
@@ -66,13 +67,8 @@ impl StoreInner {
     /// Takes the lock of a session that is there, and sees to it that its last event can be stood on.
     fn take_over(&self, id: &SessionId) -> Result<(Arc<Lane>, SessionLock, Record)> {
         self.refresh()?;
-        let record = match self.visible(id) {
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                self.settle_failed()?;
-                self.visible(id)?
-            }
-            other => other?,
-        };
+        self.settle_failed()?;
+        let record = self.visible(id)?;
         let lane = self.lane(Some(record.last_lane()))?;
         let lock =
             self.locks.session(record.no, lane.no).map_err(|e| self.explain_holder(e, id))?;
@@ -169,6 +165,34 @@ impl StoreInner {
         Ok(false)
     }
 
+    /// Refuses an id that stands in a lane behind what was durable when its writer failed, while that writer is there:
+    /// whether the session exists is not known before it ends.
+    fn refuse_unsettled(&self, failed: &[LaneNo], id: &SessionId) -> Result<()> {
+        for no in failed {
+            let (segment, from) = {
+                let lanes = self.lanes.read();
+                let Some(view) = lanes.views.get(no) else { continue };
+                let newest = view.segments.last_key_value().map(|(_, s)| s.clone());
+                let (Some(segment), Some(slot)) = (newest, &view.slot) else { continue };
+                let same = slot.segment == segment.no();
+                (segment, if same { slot.durable_end } else { HEADER_LEN })
+            };
+            let mut scan = Scan::new(&segment, from.max(HEADER_LEN), segment.frames_limit());
+            while let Step::Frame { header, payload, .. } = scan.step()? {
+                if header.kind == kind::CREATE
+                    && let Ok(control) = Control::decode(header.kind, payload)
+                    && let Body::Create { id: taken, .. } = &control.body
+                    && taken[..] == *id.as_bytes()
+                {
+                    let message =
+                        "a writer made the session and failed; it may be there once that ends";
+                    return Err(Error::new(ErrorKind::Locked, message).with_session(id));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Identity of a session's last event.
     fn last_event(&self, record: &Record) -> Result<Option<EventId>> {
         let Some(seq) = record.next_seq.checked_sub(1) else { return Ok(None) };
@@ -184,7 +208,7 @@ impl Store {
     /// breaks a rule (dsh-spec.md section 1.2), `Limit`, `StorageFull`, `ReadOnly`, `Poisoned`, `OutcomeUnknown`.
     ///
     /// # Durability
-    /// The session survives the process when this returns, the machine with its first synced event.
+    /// The session survives the process when this returns, the machine with its first synced event or at the next sync.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -206,8 +230,9 @@ impl Store {
         let lane = inner.lane(None)?;
         let creation = inner.locks.creation(&id)?;
         inner.refresh()?;
-        inner.settle_failed()?;
+        let failed = inner.settle_failed()?;
         self.refuse_taken(&id)?;
+        inner.refuse_unsettled(&failed, &id)?;
         let no = lane.next_session_no()?;
         let lock = inner.locks.session(no, lane.no)?;
         let control = Control {
@@ -251,6 +276,19 @@ impl Store {
     ///
     /// # Durability
     /// Everything that the session holds survives the machine when this returns, unless this handle wrote it.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// use everlog::{ErrorKind, NewSession};
+    /// let first = store.create_session(&NewSession::new("agent-7")?)?;
+    /// let id = first.id().clone();
+    /// let second = store.writer(&id).map(|_| ()).map_err(|e| e.kind());
+    /// assert_eq!(second, Err(ErrorKind::Locked));
+    /// first.close()?;
+    /// assert_eq!(store.writer(&id)?.next_seq(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn writer(&self, id: &SessionId) -> Result<SessionWriter> {
         let inner = &self.inner;
         inner.guard_write()?;
@@ -275,7 +313,18 @@ impl Store {
     /// Opens a session to read it. Needs no lock.
     ///
     /// # Errors
-    /// `NotFound`, `Unsupported` for a fork, `ForkedHandle`.
+    /// `NotFound`, `Unsupported` for a fork (format.md section 7.3), `ForkedHandle`.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// use everlog::{ErrorKind, NewSession, SessionId};
+    /// store.create_session(&NewSession::new("agent-7")?)?;
+    /// assert_eq!(store.session(&SessionId::new("agent-7")?)?.next_seq(), 0);
+    /// let none = store.session(&SessionId::new("agent")?).map(|_| ()).map_err(|e| e.kind());
+    /// assert_eq!(none, Err(ErrorKind::NotFound));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn session(&self, id: &SessionId) -> Result<Session> {
         self.inner.guard()?;
         let record = self.inner.visible(id)?;

@@ -33,7 +33,7 @@ fn go_on(machine: &SimMachine, at_least: u64, what: &str) {
         Err(e) => panic!("{what}: {e:?}"),
     };
     assert!(w.next_seq() >= at_least, "{what}");
-    w.append_batch(&[event(b"9")], Level::Sync).unwrap();
+    let _ = w.append_batch(&[event(b"9")], Level::Sync).unwrap();
     let acked = w.next_seq();
     verify(machine, acked, what);
     drop(w);
@@ -46,9 +46,9 @@ fn what_an_index_lists_is_written_again_after_a_failed_sync() {
     let machine = SimMachine::new(1);
     let (p, store) = create(&machine, StoreOptions::default());
     let mut w = session(&store, "s");
-    w.append_batch(&[event(b"0")], Level::Sync).unwrap();
+    let _ = w.append_batch(&[event(b"0")], Level::Sync).unwrap();
     for n in 0..1_300 {
-        w.append_batch(&[event(&note(n, 900))], Level::Os).unwrap();
+        let _ = w.append_batch(&[event(&note(n, 900))], Level::Os).unwrap();
     }
     machine.fail(FaultPlan::new(&[Call::SyncData], 1, FaultError::Io).only(&p));
     store.sync().unwrap_err();
@@ -98,10 +98,10 @@ fn recoveries_whose_syncs_fail_can_be_repeated() {
         let (_p, store) = create(&machine, StoreOptions::default());
         let mut w = session(&store, "s");
         for n in 0..20 {
-            w.append_batch(&[event(&note(n, 700))], Level::Sync).unwrap();
+            let _ = w.append_batch(&[event(&note(n, 700))], Level::Sync).unwrap();
         }
         for n in 0..20 {
-            w.append_batch(&[event(&note(n, 700))], Level::Os).unwrap();
+            let _ = w.append_batch(&[event(&note(n, 700))], Level::Os).unwrap();
         }
         let mut machine = machine.power_loss(&CrashPlan::new(7, Survival::Torn, Names::All));
         if kth % 2 == 0 {

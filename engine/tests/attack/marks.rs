@@ -15,7 +15,7 @@ fn a_quiet_lane_gets_one_mark_and_is_then_left_alone() {
     let machine = SimMachine::new(1);
     let (_p, store) = create(&machine, small());
     let mut w = session(&store, "s");
-    w.append_batch(&[event(b"1")], Level::Sync).unwrap();
+    let _ = w.append_batch(&[event(b"1")], Level::Sync).unwrap();
     for _ in 0..4 {
         machine.advance_ms(1_000);
         store.upkeep().unwrap();
@@ -46,7 +46,7 @@ fn marks_at_the_end_of_a_segment_do_not_leave_it() {
             let name = format!("session-{n}-{}", "y".repeat(900 + fill * 5));
             let mut w = session(&store, &name);
             if n == 0 {
-                w.append_batch(&[event(&note(0, 100_000))], Level::Os).unwrap();
+                let _ = w.append_batch(&[event(&note(0, 100_000))], Level::Os).unwrap();
                 writers.push(w);
             }
             n += 1;
@@ -76,7 +76,7 @@ fn killed_openings_do_not_push_marks_over_the_end() {
     let mut n = 0;
     let data = note(0, 4_000);
     while machine.list("/data/store/lanes/0000").len() < 3 && n < 45 {
-        w.append_batch(&[event(&data)], Level::Os).unwrap();
+        let _ = w.append_batch(&[event(&data)], Level::Os).unwrap();
         n += 1;
     }
     machine.kill(&p);
@@ -94,7 +94,7 @@ fn killed_openings_do_not_push_marks_over_the_end() {
     let q = process(&after, "last");
     let store = open(&q, small());
     let mut w = store.writer(&id("s")).unwrap();
-    w.append_batch(&[event(b"2")], Level::Sync).unwrap();
+    let _ = w.append_batch(&[event(b"2")], Level::Sync).unwrap();
     let report = store.check(&CheckOptions::default(), &mut |_, _| true).unwrap();
     assert!(report.is_clean(), "{:?}", report.damage);
     assert_eq!(report.events, n as u64 + 1);

@@ -12,7 +12,7 @@ fn events_that_a_staged_index_lists_are_read() {
     let mut w = session(&store, "s");
     for n in 0..2_400 {
         let data = note(n, 900);
-        w.append_batch(&[event(&data)], Level::Buffered).unwrap();
+        let _ = w.append_batch(&[event(&data)], Level::Buffered).unwrap();
         let got = w.read(n as u64).unwrap_or_else(|e| panic!("event {n}: {e:?}"));
         assert_eq!(got.data[..], data[..]);
     }
@@ -26,7 +26,7 @@ fn a_large_staged_batch_with_its_index_is_read() {
     let mut v = session(&store, "t");
     for n in 0..40 {
         let data = note(n, 100_000 + 7 * n);
-        w.append_batch(&[event(&data)], Level::Buffered).unwrap();
+        let _ = w.append_batch(&[event(&data)], Level::Buffered).unwrap();
         v.append_batch(&[event(&data[..1].repeat(0)), event(b"1")][1..], Level::Buffered).unwrap();
         for back in [0, 1, 7] {
             let Some(seq) = n.checked_sub(back) else { continue };
@@ -45,7 +45,7 @@ fn a_read_that_fails_in_the_midst_of_a_refresh_leaves_no_conflict() {
         let q = process(&machine, "reader");
         let reader = open(&q, StoreOptions::default());
         for n in 0..700 {
-            w.append_batch(&[event(&note(n, 2_000))], Level::Os).unwrap();
+            let _ = w.append_batch(&[event(&note(n, 2_000))], Level::Os).unwrap();
         }
         machine.fail(FaultPlan::new(&[Call::Read, Call::Open], kth, FaultError::Io).only(&q));
         let _first = reader.refresh();
@@ -68,10 +68,10 @@ fn nothing_that_is_not_durable_is_shown_after_a_failed_sync() {
     let (p, store) = create(&machine, StoreOptions::default());
     let mut w = session(&store, "s");
     let mut n = 0;
-    w.append_batch(&[event(b"0")], Level::Sync).unwrap();
+    let _ = w.append_batch(&[event(b"0")], Level::Sync).unwrap();
     while n < 1_300 {
         n += 1;
-        w.append_batch(&[event(&note(n, 900))], Level::Os).unwrap();
+        let _ = w.append_batch(&[event(&note(n, 900))], Level::Os).unwrap();
     }
     let s = store.session(&id("s")).unwrap();
     // The place of the last read is kept.
@@ -88,7 +88,7 @@ fn the_far_end_of_an_iteration_is_cheap() {
     let (_p, store) = create(&machine, StoreOptions::default());
     let mut w = session(&store, "s");
     let events: Vec<_> = (0..65_535).map(|_| event(b"1")).collect();
-    w.append_batch(&events, Level::Os).unwrap();
+    let _ = w.append_batch(&events, Level::Os).unwrap();
     let mut iter = w.iter();
     assert_eq!(iter.next_back().unwrap().unwrap().seq, 65_534);
     let begun = std::time::Instant::now();

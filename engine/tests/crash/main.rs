@@ -11,6 +11,7 @@
     reason = "tests"
 )]
 
+mod faults;
 mod matrix;
 mod model;
 #[cfg(feature = "planted")]

@@ -143,7 +143,7 @@ impl<'a> Round<'a> {
         Self { workload, seed, options, report, only_op: env("OP") }
     }
 
-    fn start(&self) -> Run {
+    pub fn start(&self) -> Run {
         let machine = SimMachine::new(self.seed);
         machine.set_log(false);
         Run::new(machine, self.seed, self.options.clone())
@@ -261,6 +261,18 @@ impl<'a> Round<'a> {
         let state = state.after(cut2.spares());
         self.verify(machine, &state, cut2.spares(), rng.next_u64(), false)
             .map_err(|e| self.say(&e, point.op, &shown))?;
+        Ok(())
+    }
+
+    /// Verifies images of a machine that went through something else than a workload of the matrix.
+    pub fn aftermath(&mut self, run: &Run, images: u64, seed: u64) -> Result<(), String> {
+        let point = Point { op: 0, snapshot: run.machine.snapshot(), notes: run.tape.len() };
+        let state = run.state();
+        for i in 0..images {
+            let mut rng = Rng::new(seed).fork(i);
+            let cut = if i == 0 { Cut::Process } else { Cut::choose(&mut rng) };
+            self.image(&point.snapshot, cut, &state, &point, rng)?;
+        }
         Ok(())
     }
 

@@ -57,6 +57,10 @@ pub enum Note {
     Ack(String, usize, Level),
     /// Everything that this handle appended has reached the level.
     AckHandle(u32, Level),
+    /// An append failed with nothing accepted: the session ends at this seq again.
+    Withdraw(String, usize),
+    /// A write or sync failed: what readers see before the next recovery is what was durable.
+    Failed,
     /// An import of a whole session is about to begin.
     Import(String, Vec<Arc<Ev>>),
     /// It returned.
@@ -96,7 +100,8 @@ pub struct Sess {
 }
 
 impl Sess {
-    fn need(&self, spares: Spares) -> usize {
+    /// Events that a crash of that kind leaves.
+    pub fn need(&self, spares: Spares) -> usize {
         if spares == Spares::Cache { self.os.max(self.sync) } else { self.sync }
     }
 
@@ -120,6 +125,8 @@ impl Sess {
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pub store_made: bool,
+    /// Whether a writer failed.
+    pub failed: bool,
     pub sessions: BTreeMap<String, Sess>,
     ordinal: u64,
 }
@@ -150,6 +157,12 @@ impl State {
                         s.ack(end, *level);
                     }
                 }
+            }
+            Note::Failed => self.failed = true,
+            Note::Withdraw(id, end) => {
+                let s = self.session(id);
+                s.events.truncate(*end);
+                s.calls.retain(|c| c.end <= *end);
             }
             Note::Import(id, events) => {
                 let s = self.session(id);

@@ -40,7 +40,7 @@ pub struct Handle {
 pub struct Writing {
     pub id: String,
     pub writer: SessionWriter,
-    handle: u32,
+    pub handle: u32,
 }
 
 /// One run.
@@ -94,7 +94,7 @@ impl Run {
         self.machine.process(name)
     }
 
-    fn handle(&mut self, store: Store) -> Handle {
+    pub fn handle(&mut self, store: Store) -> Handle {
         self.handles += 1;
         // Handles of a recovery are others than those of the run before.
         let no =

@@ -63,6 +63,7 @@ fn read_first(run: &mut Run, process: &SimProcess, spares: Spares) -> Step {
         Err(e) => return Err(stop("read-only open", &e)),
     };
     let got = answers(&store)?;
+    let spares = if run.before.failed { Spares::Disk } else { spares };
     run.before.judge(&got, spares).map_err(wrong("a reader before recovery"))?;
     if run.rng.chance(1, 3) { undamaged(&store) } else { Ok(()) }
 }
