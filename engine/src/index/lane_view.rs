@@ -193,9 +193,7 @@ impl LaneView {
         let header = match decoded {
             Ok(h) => h,
             // Made ahead, unless something names it.
-            Err(Fault::Zero)
-                if is_newest && !self.slot.as_ref().is_some_and(|s| s.segment == no) =>
-            {
+            Err(Fault::Zero) if is_newest && self.slot.as_ref().is_none_or(|s| s.segment != no) => {
                 return Ok(None);
             }
             Err(Fault::Short) if n == 0 => return Ok(None),
