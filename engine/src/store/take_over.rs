@@ -91,18 +91,6 @@ impl StoreInner {
         Ok((lane, lock, record))
     }
 
-    /// Recovers the lanes of failed writers that are gone: until then such a lane shows only what was durable.
-    fn settle_failed(&self) -> Result<()> {
-        let failed = self.lanes.read().failed();
-        for no in failed {
-            match self.settle_lane(no) {
-                Err(e) if e.kind() != ErrorKind::Corrupt => return Err(e),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
     /// Waits until the last event of a session is provably durable; returns what is known of the session then.
     fn settle(&self, no: SessionNo, own: LaneNo) -> Result<Record> {
         let until = self.vfs.monotonic_ns() + self.options.lock_wait_ms * 1_000_000;

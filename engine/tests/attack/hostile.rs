@@ -156,15 +156,15 @@ fn honest(options: &StoreOptions) -> SimMachine {
     for n in 0..260 {
         let data = note(n, 900);
         let events = vec![event(&data); 1 + n % 40 / 38 * 39];
-        writers[n % 3].append_batch(&events, Level::Os).unwrap();
+        let _ = writers[n % 3].append_batch(&events, Level::Os).unwrap();
     }
     let q = process(&machine, "other");
     let other = open(&q, options.clone());
     let mut t = session(&other, "t");
-    t.append_batch(&[event(b"1")], Level::Sync).unwrap();
+    let _ = t.append_batch(&[event(b"1")], Level::Sync).unwrap();
     drop(writers.pop());
     let mut taken = other.writer(&id("s2")).unwrap();
-    taken.append_batch(&[event(b"2")], Level::Sync).unwrap();
+    let _ = taken.append_batch(&[event(b"2")], Level::Sync).unwrap();
     store.sync().unwrap();
     machine.kill(&p);
     machine.kill(&q);
