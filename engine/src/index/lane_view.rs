@@ -223,6 +223,7 @@ impl LaneView {
                 }
             },
         };
+        let mut header = header;
         if size < header.capacity {
             self.find(
                 path.clone(),
@@ -230,6 +231,8 @@ impl LaneView {
                 "segment-short",
                 "the file is shorter than its header says",
             );
+            // Lengths are bounded by what is there.
+            header.capacity = size;
         }
         let (dir, pool) = (self.dir.clone(), self.pool.clone());
         Ok(Some(Segment::lazy(header, dir, pool, path, self.mapped)))
