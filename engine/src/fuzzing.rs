@@ -23,6 +23,10 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, a: &T, b: &T) -> Verdict {
 
 /// Fixed structures, and a frame of any kind whose payload is what follows the first 12 bytes.
 ///
+/// ```
+/// assert_eq!(everlog::fuzzing::frame(b"no frame"), Ok(()));
+/// ```
+///
 /// # Errors
 /// Decoding, encoding and decoding again gives another value.
 pub fn frame(bytes: &[u8]) -> Verdict {
@@ -104,6 +108,10 @@ fn events(payload: &[u8], count: u16, restarts: bool, first_seq: u64) -> Verdict
 
 /// The payload of an INDEX frame at a high offset.
 ///
+/// ```
+/// assert_eq!(everlog::fuzzing::index(&[0; 32]), Ok(()));
+/// ```
+///
 /// # Errors
 /// A row says something else than the run that it stands for.
 pub fn index(bytes: &[u8]) -> Verdict {
@@ -122,6 +130,10 @@ pub fn index(bytes: &[u8]) -> Verdict {
 }
 
 /// JSON text: whether it is taken at a depth of up to 100,000, after a look at every part of it.
+///
+/// ```
+/// assert_eq!(everlog::fuzzing::json(b"[1, 2]"), Ok(true));
+/// ```
 ///
 /// # Errors
 /// A value is not equal to itself, or a string is another one after it was written anew.

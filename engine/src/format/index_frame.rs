@@ -213,10 +213,21 @@ impl<'a> IndexFrame<'a> {
         (row.events > 0 && is_safe(end) && is_safe(out.2)).then_some(out)
     }
 
-    /// The whole run of a row.
+    /// The whole run of a row. It says what [`IndexFrame::bounds`] says of the row, or it is refused.
     pub(crate) fn run(&self, row: DirRow) -> Decoded<Run> {
         let mut w = Walk::at(self.payload, row.entry as usize);
-        self.walk_run(&mut w).ok_or(Fault::Field("an index entry is not well formed"))
+        let run = self.walk_run(&mut w).filter(|run| self.agrees(row, run));
+        run.ok_or(Fault::Field("an index entry is not well formed"))
+    }
+
+    /// Whether the frames and marks of a run fit its row of the directory.
+    fn agrees(&self, row: DirRow, run: &Run) -> bool {
+        let events = run.end_seq().checked_sub(run.first_seq());
+        let marked = |m: &Mark| (run.first_seq()..run.end_seq()).contains(&m.seq);
+        self.bounds(row).is_some()
+            && events == Some(u64::from(row.events))
+            && run.frames.iter().all(|f| f.count > 0)
+            && run.marks.iter().all(marked)
     }
 
     fn walk_run(&self, w: &mut Walk<'_>) -> Option<Run> {
@@ -253,6 +264,31 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::format::control::Body;
+
+    #[test]
+    fn i2_a_run_that_its_row_does_not_describe_is_refused() {
+        let run = Run {
+            frames: vec![FrameAt { offset: 4_160, first_seq: 5, count: 3 }],
+            marks: vec![Mark { seq: 6, class: 0 }],
+            last_time_ms: 1,
+            bytes: 7,
+        };
+        let good = encode(0, 4_096, 1, &[(SessionNo(9), &run)], &[]);
+        let of = |bytes: &[u8]| {
+            let index = IndexFrame::open(bytes, 9_000).unwrap();
+            let row = index.row(0);
+            (index.bounds(row).is_some(), index.run(row).is_ok())
+        };
+        assert_eq!(of(&good), (true, true));
+        for (events, bounds) in [(0u32, false), (2, true), (4, true), (u32::MAX, true)] {
+            let mut lie = good.clone();
+            lie[HEADER_LEN + 12..HEADER_LEN + 16].copy_from_slice(&events.to_le_bytes());
+            assert_eq!(of(&lie), (bounds, false), "{events} events");
+        }
+        let mut far = run.clone();
+        far.marks[0].seq = 8;
+        assert_eq!(of(&encode(0, 4_096, 1, &[(SessionNo(9), &far)], &[])), (true, false));
+    }
 
     #[test]
     fn i1_an_index_round_trips() {
