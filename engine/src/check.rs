@@ -13,7 +13,7 @@ use crate::accept::{Candidate, Rules, judge};
 use crate::error::{Error, Result};
 use crate::format::events::Events as FrameEvents;
 use crate::format::frame::{FrameHeader, flag, kind};
-use crate::format::index_frame::{IndexFrame, Run};
+use crate::format::index_frame::IndexFrame;
 use crate::format::segment::HEADER_LEN;
 use crate::index::{Index, Place, Record};
 use crate::recovery::plan::plan;
@@ -309,9 +309,11 @@ impl Check<'_> {
         self.report.bytes += h.frame_len();
         let place = Place { lane, segment: segment.no(), offset };
         if h.kind == kind::INDEX {
-            self.compare_index(segment, offset, payload, place);
+            self.compare_index(segment, h.seq, payload, place);
         }
-        if let Err(fault) = self.truth.on_frame(place, h, payload) {
+        if let Err(fault) = self.truth.on_frame(place, h, payload)
+            && h.kind != kind::INDEX
+        {
             let id = self
                 .store
                 .inner
@@ -335,25 +337,23 @@ impl Check<'_> {
         }
     }
 
-    /// Compares an INDEX frame with the frames that it lists.
-    fn compare_index(&mut self, segment: &Segment, offset: u64, payload: &[u8], place: Place) {
+    /// Compares an INDEX frame, which covers frames from offset `from`, with the frames that it lists.
+    fn compare_index(&mut self, segment: &Segment, from: u64, payload: &[u8], place: Place) {
         let Some(block) = self.truth.blocks.get(&(place.lane, place.segment)) else { return };
-        let Ok(index) = IndexFrame::open(payload, offset) else { return };
-        if block.from != index.from && !block.is_empty() {
-            return;
-        }
-        let same = block.encode(index.next_session);
-        let listed: Vec<Option<Run>> =
-            (0..index.runs).map(|i| index.run(index.row(i)).ok()).collect();
-        let Ok(real) = IndexFrame::open(&same, offset) else { return };
-        let truth: Vec<Option<Run>> = (0..real.runs).map(|i| real.run(real.row(i)).ok()).collect();
-        if listed != truth {
+        let wrong = match IndexFrame::open(payload, place.offset) {
+            Err(fault) => Some(fault.clause()),
+            Ok(index) if index.from != from => Some("it starts elsewhere than its frame says"),
+            // It covers other frames than those behind the INDEX frame before it, which is damaged.
+            Ok(_) if block.from != from && !block.is_empty() => None,
+            Ok(index) => (block.from == from && block.encode(index.next_session) != payload)
+                .then_some("it does not list the frames before it"),
+        };
+        if let Some(clause) = wrong {
             self.report.damage.push(Damage {
                 path: segment.path.clone(),
-                offset,
+                offset: place.offset,
                 kind: "index",
-                message: "the index does not list the frames before it; events are not affected"
-                    .into(),
+                message: format!("the index is wrong ({clause}); events are not affected"),
                 sessions: Vec::new(),
                 seqs: Vec::new(),
             });
@@ -477,7 +477,14 @@ impl Check<'_> {
         let mut at = 0;
         let mut broken: Vec<(Seq, Seq)> = Vec::new();
         let mut rule = None;
-        while at < record.next_seq {
+        let mut whole = true;
+        while at < record.end_seq() {
+            if let Some((_, end)) = record.hole_at(at) {
+                // Reported as missing already.
+                whole = false;
+                at = end;
+                continue;
+            }
             let Ok((h, frame)) = session.frame_of(at, &mut payload) else {
                 let upto = self.store.inner.locate(record.no, at);
                 let upto = upto.map_or(at, |l| l.frame.first_seq + u64::from(l.frame.count) - 1);
@@ -488,6 +495,7 @@ impl Check<'_> {
             if !self.options.quick
                 && rule.is_none()
                 && broken.is_empty()
+                && whole
                 && let Err(what) = judge_frame(&session, &h, &payload, &mut surface)
             {
                 rule = Some(what);

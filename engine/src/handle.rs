@@ -125,7 +125,9 @@ impl StoreInner {
 
     pub(crate) fn close(&self) -> Result<()> {
         let Some(lane) = self.own_lane() else { return Ok(()) };
-        lane.close()
+        let closed = lane.close();
+        lane.let_go();
+        closed
     }
 }
 

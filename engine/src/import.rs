@@ -3,7 +3,8 @@
 //! # Invariants
 //! Im1. An input goes in whole or not at all: PUBLISH follows the last event, and is durable when the import returns.
 //! Im2. Memory is bounded: one line, and one batch of events.
-//! Im3. The same input again changes nothing; another one under the same id is refused.
+//! Im3. The same input again changes nothing; one that goes on behind the stored end adds the rest as one batch, all or
+//!     none; another one under the same id is refused.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -20,8 +21,8 @@ use crate::types::{Seq, SessionId};
 
 /// Events and bytes of one frame of an import: large enough that the header costs little, small enough that reading
 /// one event verifies few others.
-const BATCH_EVENTS: usize = 32;
-const BATCH_BYTES: usize = 8 << 10;
+const BATCH_EVENTS: usize = 16;
+const BATCH_BYTES: usize = 4 << 10;
 
 /// How an input is read and named.
 #[derive(Clone, Debug)]
@@ -156,6 +157,8 @@ enum Target {
     New(Box<SessionWriter>),
     /// A session of that id is there: every event must equal the one stored.
     Same(Session),
+    /// It is there and the input goes on behind its end: the rest becomes one batch.
+    Grown(Box<SessionWriter>),
 }
 
 struct Sink<'s> {
@@ -183,6 +186,9 @@ impl<'s> Sink<'s> {
     }
 
     fn flush(&mut self) -> Result<()> {
+        if !matches!(self.target, Target::New(_)) {
+            return Ok(());
+        }
         let batch = std::mem::take(&mut self.batch);
         self.batch_bytes = 0;
         match &mut self.target {
@@ -191,6 +197,23 @@ impl<'s> Sink<'s> {
         }
         self.batch = batch;
         self.batch.clear();
+        Ok(())
+    }
+
+    /// Keeps an event for the one batch that a grown input adds: all of it or nothing.
+    fn hold_back(&mut self, event: NewEvent<'static>) -> Result<()> {
+        self.batch_bytes += event.data.len() + event.event_type.len() + 64;
+        self.batch.push(event);
+        let (count, bytes) = (self.batch.len(), self.batch_bytes);
+        if count > limits::BATCH_EVENTS_MAX || bytes > limits::BATCH_BYTES_MAX {
+            let message = format!(
+                "the input adds more than one batch ({} events, {} bytes) to a session that is there; \
+                 import it under another id",
+                limits::BATCH_EVENTS_MAX,
+                limits::BATCH_BYTES_MAX
+            );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
         Ok(())
     }
 
@@ -217,6 +240,12 @@ impl<'s> Sink<'s> {
         match target {
             Target::Nowhere => Ok((id, events)),
             Target::Same(session) if session.next_seq() == events => Ok((id, 0)),
+            Target::Grown(mut writer) => {
+                writer.append_imported(&self.batch)?;
+                writer.lane().sync_to(writer.lane().staged_pos())?;
+                writer.close()?;
+                Ok((id, self.batch.len() as u64))
+            }
             Target::Same(_) => Err(self.exists(Some(events))),
             Target::New(mut writer) => {
                 // The events first: a PUBLISH on the disk without them would show a session that is cut short.
@@ -275,6 +304,16 @@ impl ImportSink for Sink<'_> {
                 }
                 Ok(())
             }
+            Target::Same(session) if seq >= session.next_seq() => {
+                self.target = Target::Grown(Box::new(self.store.writer(session.id())?));
+                self.event(event, seq, _line)
+            }
+            Target::Grown(writer) => {
+                if writer.next_seq() + self.batch.len() as u64 != seq {
+                    return Err(self.exists(Some(seq)));
+                }
+                self.hold_back(into_owned(event))
+            }
             Target::Same(session) => {
                 if seq < session.next_seq()
                     && session.with(seq, &mut |stored| same(stored, &event))?
@@ -295,11 +334,20 @@ impl ImportSink for Sink<'_> {
     }
 
     fn tool_result_data(&mut self, seq: Seq) -> Result<Option<Vec<u8>>> {
-        self.flush()?;
+        if matches!(self.target, Target::New(_)) {
+            self.flush()?;
+        }
         let result = |e: crate::Event| (*e.event_type == *TOOL_RESULT).then(|| e.data.into_vec());
         match &self.target {
             Target::Nowhere => Ok(self.results.get(&seq).cloned()),
             Target::Same(session) => session.read(seq).map(result),
+            Target::Grown(writer) => match seq.checked_sub(writer.next_seq()) {
+                None => writer.read(seq).map(result),
+                Some(i) => {
+                    let event = usize::try_from(i).ok().and_then(|i| self.batch.get(i));
+                    Ok(event.filter(|e| e.event_type == TOOL_RESULT).map(|e| e.data.to_vec()))
+                }
+            },
             Target::New(writer) => {
                 writer.lane().flush_to(writer.lane().staged_pos())?;
                 writer.read(seq).map(result)

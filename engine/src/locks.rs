@@ -11,13 +11,15 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Holder, Result};
-use crate::format::codec::{crc, i64_at, put, u16_at, u32_at};
+use crate::format::codec::crc;
+use crate::format::lock_record::{LEN as RECORD_LEN, LockRecord};
 use crate::format::name;
 use crate::options::{StoreOptions, planted};
 use crate::types::{LaneNo, SessionId, SessionNo};
 use crate::vfs::{LockKind, OpenHow, Vfs, VfsDir, VfsFile};
 
-const RECORD_LEN: usize = 16;
+/// Distance of two session locks and bytes of each.
+const RECORD_BYTES: u64 = RECORD_LEN as u64;
 const CREATE_BASE: u64 = 1 << 32;
 
 /// The lock files of a store, as one handle uses them.
@@ -102,11 +104,11 @@ impl Locks {
     /// `Locked` with what is known of the holder.
     pub(crate) fn session(self: &Arc<Self>, no: SessionNo, lane: LaneNo) -> Result<SessionLock> {
         let file = self.session_file(no.home_lane())?;
-        let at = no.counter() * RECORD_LEN as u64;
+        let at = no.counter() * RECORD_BYTES;
         if !self.held.lock().insert(no) {
             return Err(self.locked(&*file, at));
         }
-        match file.try_lock_range(at, RECORD_LEN as u64, LockKind::Exclusive) {
+        match file.try_lock_range(at, RECORD_BYTES, LockKind::Exclusive) {
             Ok(true) => {}
             Ok(false) => {
                 self.held.lock().remove(&no);
@@ -117,10 +119,8 @@ impl Locks {
                 return Err(e);
             }
         }
-        let mut record = [0; RECORD_LEN];
-        put(&mut record, 0, &self.vfs.pid().to_le_bytes());
-        put(&mut record, 4, &lane.to_le_bytes());
-        put(&mut record, 8, &self.vfs.now_ms().to_le_bytes());
+        let since_ms = self.vfs.now_ms();
+        let record = LockRecord { pid: self.vfs.pid(), lane, since_ms }.encode();
         // For people only: a failure to write it changes nothing.
         let _ignored = file.write_at(&record, at);
         Ok(SessionLock { locks: self.clone(), file, no })
@@ -132,11 +132,11 @@ impl Locks {
             return Ok(true);
         }
         let file = self.session_file(no.home_lane())?;
-        let at = no.counter() * RECORD_LEN as u64;
-        if !file.try_lock_range(at, RECORD_LEN as u64, LockKind::Exclusive)? {
+        let at = no.counter() * RECORD_BYTES;
+        if !file.try_lock_range(at, RECORD_BYTES, LockKind::Exclusive)? {
             return Ok(true);
         }
-        file.unlock_range(at, RECORD_LEN as u64)?;
+        file.unlock_range(at, RECORD_BYTES)?;
         Ok(false)
     }
 
@@ -145,9 +145,10 @@ impl Locks {
         let known = file.read_at(&mut b, at).is_ok_and(|n| n == RECORD_LEN);
         let mut holder = Holder::default();
         if known {
-            holder.pid = u32_at(&b, 0);
-            holder.lane = u16_at(&b, 4);
-            holder.since_ms = i64_at(&b, 8);
+            let record = LockRecord::decode(&b);
+            holder.pid = record.pid;
+            holder.lane = record.lane;
+            holder.since_ms = record.since_ms;
         }
         Error::new(
             ErrorKind::Locked,
@@ -207,9 +208,9 @@ impl Drop for SessionLock {
         if self.locks.is_forked() {
             return;
         }
-        let at = self.no.counter() * RECORD_LEN as u64;
+        let at = self.no.counter() * RECORD_BYTES;
         // Closing the file lets go as well, so an error here cannot keep the lock for ever.
-        let _ignored = self.file.unlock_range(at, RECORD_LEN as u64);
+        let _ignored = self.file.unlock_range(at, RECORD_BYTES);
         self.locks.held.lock().remove(&self.no);
     }
 }

@@ -135,6 +135,23 @@ fn readers_are_held_at_what_is_durable_after_a_failed_sync() {
 }
 
 #[test]
+fn a_receipt_that_is_kept_holds_no_lane() {
+    let machine = SimMachine::new(6);
+    let path = Path::new("/data/store");
+    let store =
+        Store::create_on(Arc::new(machine.process("a")), path, StoreOptions::default()).unwrap();
+    let mut w = store.create_session(&NewSession::new("s").unwrap()).unwrap();
+    let receipt = w.append(&NewEvent::new("note", b"0")).unwrap();
+    w.close().unwrap();
+    store.close().unwrap();
+    let b = Store::open_on(Arc::new(machine.process("b")), path, StoreOptions::default()).unwrap();
+    let mut w = b.writer(&id("s")).unwrap();
+    let _receipt = w.append(&NewEvent::new("note", b"1")).unwrap();
+    assert_eq!(b.info().unwrap().lanes, 1);
+    assert!(receipt.poll(Level::Sync).unwrap());
+}
+
+#[test]
 fn an_open_reads_index_frames_and_not_the_events() {
     let machine = SimMachine::new(5);
     let path = Path::new("/data/store");

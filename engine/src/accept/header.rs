@@ -82,7 +82,7 @@ pub(crate) fn check_header_template(text: &[u8]) -> Result<HeaderView, Refusal> 
 
 fn read(text: &[u8], placeholders: bool) -> Result<HeaderView, Refusal> {
     if text.len() > limits::HEADER_BYTES_MAX {
-        return Err(Refusal::shape("header", "is longer than the limit of 1 MiB"));
+        return Err(Refusal::HeaderLength);
     }
     let mut fields = Fields::default();
     json::split_object(text, limits::JSON_DEPTH_MAX, |key, value, _| fields.take(key, value))

@@ -260,6 +260,12 @@ fn envelope(event: &Candidate<'_>, rules: &Rules) -> Result<(), Refusal> {
     if bytes == 0 || bytes > limits::EVENT_TYPE_BYTES_MAX {
         return Err(Refusal::TypeLength { bytes });
     }
+    if matches!(event.event_type, b"text-chunks" | b"reasoning-chunks" | b"tool-call-chunks") {
+        return Err(Refusal::shape(
+            "type",
+            "must not be the tag of a packed row, as which JSONL would read it",
+        ));
+    }
     if !is_wtf8(event.event_type) {
         return Err(Refusal::shape("type", "must be well-formed WTF-8"));
     }

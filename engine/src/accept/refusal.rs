@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::error::{Error, ErrorKind};
-use crate::json::JsonFault;
+use crate::json::{JsonFault, JsonFaultKind};
 use crate::limits;
 use crate::surface::SurfaceRefusal;
 use crate::types::Seq;
@@ -92,6 +92,8 @@ pub(crate) enum Refusal {
         /// What it must be.
         wanted: &'static str,
     },
+    /// A header longer than the limit.
+    HeaderLength,
     /// A header of another format version.
     HeaderVersion,
     /// The event to compare with could not be read.
@@ -122,6 +124,7 @@ impl Refusal {
             | Self::SourceMissing { .. } => "sourceEventSeqs",
             Self::Shape { field, .. } => field,
             Self::HeaderVersion => "version",
+            Self::HeaderLength => "header",
             Self::Lookup(err) => err.field().unwrap_or("data"),
         }
     }
@@ -140,7 +143,23 @@ impl Refusal {
             Self::HeaderVersion => {
                 Error::new(ErrorKind::Unsupported, self.to_string()).with_field("version")
             }
+            other if other.is_limit() => {
+                Error::invalid(other.field(), &other).with_kind(ErrorKind::Limit)
+            }
             other => Error::invalid(other.field(), &other),
+        }
+    }
+
+    /// Whether a limit was passed, and no rule broken.
+    pub(super) fn is_limit(&self) -> bool {
+        match self {
+            // An empty type is no type: that breaks a rule.
+            Self::TypeLength { bytes } => *bytes > 0,
+            Self::DataLength { .. } | Self::HeaderLength => true,
+            Self::Json(fault) | Self::HeaderJson(fault) => {
+                matches!(fault.what, JsonFaultKind::Depth { .. })
+            }
+            _ => false,
         }
     }
 }
@@ -178,6 +197,9 @@ impl fmt::Display for Refusal {
                 "only the content of the result may differ from event {target}, and {field} differs"
             ),
             Self::Shape { wanted, .. } => write!(f, "it {wanted}"),
+            Self::HeaderLength => {
+                write!(f, "it is longer than the limit of {} bytes", limits::HEADER_BYTES_MAX)
+            }
             Self::HeaderVersion => f.write_str(
                 "the header has another format version than 0; use the program that wrote it",
             ),

@@ -81,7 +81,8 @@ fn result(extra: &str, block: &str, content: &str) -> String {
 fn refused(judged: Result<Option<SurfacePlan>, Refusal>) -> (String, String) {
     let refusal = judged.unwrap_err();
     let err = refusal.clone().into_error(7);
-    assert_eq!((err.kind(), err.seq()), (ErrorKind::Invalid, Some(7)), "{err}");
+    let kind = if refusal.is_limit() { ErrorKind::Limit } else { ErrorKind::Invalid };
+    assert_eq!((err.kind(), err.seq()), (kind, Some(7)), "{err}");
     assert_eq!(err.field(), Some(refusal.field()));
     (refusal.field().to_owned(), refusal.to_string())
 }

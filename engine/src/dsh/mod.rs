@@ -32,3 +32,13 @@ pub use outcome::{ImportOutcome, Place, TornTail, Warning, WarningKind};
 pub use pack::PackWriter;
 pub use read::{ImportOptions, ImportSink, read_log};
 pub use write::write_event;
+
+/// Whether a text is exactly one JSON value, as the store wants `data` to be: UTF-8, nested at most 4,096 deep.
+///
+/// ```
+/// assert!(everlog::dsh::is_json(br#"{"a":"\ud800"}"#) && !everlog::dsh::is_json(b"{a:1}"));
+/// ```
+#[must_use]
+pub fn is_json(text: &[u8]) -> bool {
+    crate::json::check(text, crate::limits::JSON_DEPTH_MAX).is_ok()
+}

@@ -5,12 +5,12 @@
 
 use super::codec::{Walk, put_varint};
 use super::frame::kind;
-use super::{Decoded, Fault, FieldRow};
+use super::{Decoded, Fault};
 use crate::limits;
 use crate::types::{EventId, Seq, SessionNo};
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the specification test reads it"))]
-pub(crate) const PREFIX_FIELDS: &[FieldRow] =
+#[cfg(test)]
+pub(crate) const PREFIX_FIELDS: &[super::FieldRow] =
     &[(0, 4, "session_epoch"), (4, 4, "flags"), (8, 8, "time_ms")];
 
 /// Flag of CREATE: the session is invisible until a PUBLISH.

@@ -302,10 +302,10 @@ mod tests {
                 assert_eq!(g.sources.as_deref(), e.sources.as_deref());
                 assert_eq!(g.surface_first, e.surface_first);
             }
-            for k in 0..n {
+            for (k, want) in got.iter().enumerate() {
                 let mut d = Events::open(&payload, n as u16, restarts, 100).unwrap();
                 d.seek(k).unwrap();
-                assert_eq!(d.next_event().unwrap().unwrap().to_owned(), got[k]);
+                assert_eq!(d.next_event().unwrap().unwrap().to_owned(), *want);
             }
         }
     }

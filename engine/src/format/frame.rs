@@ -5,13 +5,14 @@
 //! R2. `len` is read only after the header checksum held, and is bounded by what is left of the segment.
 
 use super::codec::{align8, bytes_at, is_zero, put, u16_at, u32_at, u64_at};
-use super::{Decoded, Fault, FieldRow};
+use super::{Decoded, Fault};
 
 pub(crate) const HEADER_LEN: u64 = 48;
 /// The same as a slice length.
 pub(crate) const HEADER_BYTES: usize = 48;
 
-pub(crate) const FIELDS: &[FieldRow] = &[
+#[cfg(test)]
+pub(crate) const FIELDS: &[super::FieldRow] = &[
     (0, 4, "hcrc"),
     (4, 4, "len"),
     (8, 4, "pcrc"),
@@ -44,11 +45,36 @@ pub(crate) mod kind {
     pub(crate) const TAG: u8 = 25;
     /// Kinds from here up may be stepped over by readers that do not know them.
     pub(crate) const OPTIONAL_FROM: u8 = 128;
+    /// All kinds that the page gives a number, for the specification test.
+    #[cfg(test)]
+    pub(crate) const ALL: [(u8, &str); 17] = [
+        (EVENTS, "EVENTS"),
+        (SYNCMARK, "SYNCMARK"),
+        (INDEX, "INDEX"),
+        (CLOSE, "CLOSE"),
+        (CREATE, "CREATE"),
+        (CONTINUE, "CONTINUE"),
+        (FORK, "FORK"),
+        (RM, "RM"),
+        (RESTORE, "RESTORE"),
+        (PURGE, "PURGE"),
+        (REDACT, "REDACT"),
+        (JOIN, "JOIN"),
+        (PUBLISH, "PUBLISH"),
+        (TAG, "TAG"),
+        (32, "VALUE"),
+        (33, "CHAIN"),
+        (34, "KEY"),
+    ];
 }
 
 /// Frame flags.
 pub(crate) mod flag {
     pub(crate) const RESTARTS: u8 = 1;
+    /// All flags that the page gives a bit, for the specification test.
+    #[cfg(test)]
+    pub(crate) const ALL: [(u8, &str); 5] =
+        [(RESTARTS, "RESTARTS"), (2, "ZSTD"), (4, "COLUMNS"), (8, "ENCRYPTED"), (16, "GROUPS")];
 }
 
 /// A frame header without its checksums' inputs.

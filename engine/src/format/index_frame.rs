@@ -6,14 +6,14 @@
 
 use super::codec::{Walk, narrow, put_varint, put_zigzag, u32_at, u64_at, wide};
 use super::control::{Control, put_row};
-use super::{Decoded, Fault, FieldRow};
+use super::{Decoded, Fault};
 use crate::types::{Seq, SessionNo};
 
 pub(crate) const HEADER_LEN: usize = 32;
 const DIR_LEN: usize = 16;
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the specification test reads it"))]
-pub(crate) const FIELDS: &[FieldRow] = &[
+#[cfg(test)]
+pub(crate) const FIELDS: &[super::FieldRow] = &[
     (0, 8, "prev_index"),
     (8, 8, "from"),
     (16, 8, "next_session"),

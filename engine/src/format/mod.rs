@@ -12,9 +12,12 @@ pub(crate) mod event_types;
 pub(crate) mod events;
 pub(crate) mod frame;
 pub(crate) mod index_frame;
+pub(crate) mod lock_record;
 pub(crate) mod name;
 pub(crate) mod segment;
 pub(crate) mod slot;
+#[cfg(test)]
+mod spec_tests;
 pub(crate) mod store_file;
 
 /// Highest format that this code reads and the one it writes.
@@ -60,4 +63,5 @@ impl Fault {
 pub(crate) type Decoded<T> = std::result::Result<T, Fault>;
 
 /// One row of a field table: offset, size, name.
+#[cfg(test)]
 pub(crate) type FieldRow = (usize, usize, &'static str);

@@ -1,19 +1,19 @@
 //! Header and trailer of a segment (docs/format.md section 5).
 
 use super::codec::{bytes_at, crc, i64_at, is_zero, put, u16_at, u32_at, u64_at, wide};
-use super::{Decoded, FORMAT_MAJOR, FORMAT_MINOR, Fault, FieldRow};
+use super::{Decoded, FORMAT_MAJOR, FORMAT_MINOR, Fault};
 use crate::types::{LaneNo, SegmentNo};
 
 /// Bytes that the header takes, frames follow.
 pub(crate) const HEADER_LEN: u64 = 4_096;
-const USED: usize = 128;
+pub(crate) const USED: usize = 128;
 pub(crate) const MAGIC: [u8; 8] = [0x89, b'E', b'V', b'L', b'S', b'G', 0x0D, 0x0A];
 /// Bytes of the trailer at the very end of a sealed segment.
 pub(crate) const TRAILER_LEN: u64 = 64;
 pub(crate) const TRAILER_MAGIC: [u8; 8] = [0x89, b'E', b'V', b'L', b'T', b'R', 0x0D, 0x0A];
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the specification test reads it"))]
-pub(crate) const FIELDS: &[FieldRow] = &[
+#[cfg(test)]
+pub(crate) const FIELDS: &[super::FieldRow] = &[
     (0, 8, "magic"),
     (8, 2, "format_major"),
     (10, 2, "format_minor"),
@@ -37,8 +37,8 @@ pub(crate) const FIELDS: &[FieldRow] = &[
     (124, 4, "crc"),
 ];
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the specification test reads it"))]
-pub(crate) const TRAILER_FIELDS: &[FieldRow] = &[
+#[cfg(test)]
+pub(crate) const TRAILER_FIELDS: &[super::FieldRow] = &[
     (0, 8, "magic"),
     (8, 8, "index_offset"),
     (16, 8, "frames_end"),

@@ -1,7 +1,7 @@
 //! A slot of the lane file: a lower bound of how far the lane's log goes (docs/format.md section 4).
 
 use super::codec::{bytes_at, crc, i64_at, is_zero, put, u16_at, u32_at, u64_at};
-use super::{Decoded, Fault, FieldRow};
+use super::{Decoded, Fault};
 use crate::types::{LaneNo, SegmentNo};
 
 pub(crate) const LEN: usize = 256;
@@ -9,8 +9,8 @@ pub(crate) const LEN: usize = 256;
 pub(crate) const STRIDE: u64 = 4_096;
 pub(crate) const MAGIC: [u8; 8] = [0x89, b'E', b'V', b'L', b'L', b'N', 0x0D, 0x0A];
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the specification test reads it"))]
-pub(crate) const FIELDS: &[FieldRow] = &[
+#[cfg(test)]
+pub(crate) const FIELDS: &[super::FieldRow] = &[
     (0, 8, "magic"),
     (8, 8, "counter"),
     (16, 16, "store_id"),

@@ -1,13 +1,13 @@
 //! The STORE file: who a store is (docs/format.md section 3).
 
 use super::codec::{bytes_at, crc, i64_at, is_zero, put, u16_at, u32_at};
-use super::{Decoded, FORMAT_MAJOR, FORMAT_MINOR, Fault, FieldRow};
+use super::{Decoded, FORMAT_MAJOR, FORMAT_MINOR, Fault};
 
 pub(crate) const LEN: usize = 64;
 pub(crate) const MAGIC: [u8; 8] = [0x89, b'E', b'V', b'L', 0x0D, 0x0A, 0x1A, 0x0A];
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the specification test reads it"))]
-pub(crate) const FIELDS: &[FieldRow] = &[
+#[cfg(test)]
+pub(crate) const FIELDS: &[super::FieldRow] = &[
     (0, 8, "magic"),
     (8, 2, "format_major"),
     (10, 2, "format_minor"),

@@ -16,7 +16,8 @@ use crate::types::SessionNo;
 pub(crate) struct Block {
     /// Offset of the first frame it covers.
     pub(crate) from: u64,
-    prev_index: u64,
+    /// Offset of the INDEX frame before it, 0 for none.
+    pub(crate) prev_index: u64,
     runs: Vec<(SessionNo, Run)>,
     current: HashMap<SessionNo, usize>,
     controls: Vec<ControlAt>,
@@ -24,7 +25,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// An empty block whose first frame comes at or behind `from`.
+    /// An empty block of frames from `from` on, behind the INDEX frame at `prev_index`.
     pub(crate) fn new(from: u64, prev_index: u64) -> Self {
         Self {
             from,
@@ -34,6 +35,11 @@ impl Block {
             controls: Vec::new(),
             bytes_max: index_frame::HEADER_LEN,
         }
+    }
+
+    /// Offset of the INDEX frame before it in the segment.
+    pub(crate) fn last_index(&self) -> Option<u64> {
+        (self.prev_index > 0).then_some(self.prev_index)
     }
 
     /// Whether nothing is in it.

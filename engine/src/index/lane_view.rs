@@ -6,6 +6,7 @@
 //! L3. Damage never stops the reading: the walk goes on at the next valid frame, and says what it stepped over.
 //! L4. After a power cut, frames behind bytes that were never proved durable are nothing: the recovery to come drops
 //!     them, and a reader that had taken them would see them claimed twice.
+//! L5. INDEX frames stand for the frames they cover only when they are whole and cover all from the segment's first.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use super::{Index, Place};
 use crate::error::{Error, Result};
 use crate::format::frame::kind;
-use crate::format::index_frame::IndexFrame;
+use crate::format::index_frame::{ControlAt, IndexFrame};
 use crate::format::segment::{HEADER_LEN, SegmentHeader};
 use crate::format::slot::{LaneState, STRIDE, Slot};
 use crate::format::{Fault, name};
@@ -38,6 +39,18 @@ pub(crate) enum AtBad {
     Stop,
     /// Look for a valid frame behind them.
     Resync,
+}
+
+/// An INDEX frame that was read whole.
+struct Link {
+    at: u64,
+    /// Offset behind the frame.
+    end: u64,
+    /// Offset of the first frame that it covers.
+    from: u64,
+    next_gsn: u64,
+    payload: Vec<u8>,
+    controls: Vec<ControlAt>,
 }
 
 /// A lane as read so far.
@@ -356,54 +369,51 @@ impl LaneView {
             }
             _ => 0,
         };
-        match self.index_chain(segment, hint) {
+        Ok(match self.index_chain(segment, hint) {
             Some(chain) if !chain.is_empty() => self.take_chain(segment, &chain, index),
-            _ => Ok(HEADER_LEN),
-        }
+            _ => HEADER_LEN,
+        })
     }
 
-    /// Offsets of the INDEX frames of a segment, first to last; `None` when the chain is not whole.
-    fn index_chain(&self, segment: &Segment, hint: u64) -> Option<Vec<u64>> {
-        let mut chain = Vec::new();
+    /// INDEX frames of a segment, first to last; `None` when they do not cover all frames before the last of them, or
+    /// when one cannot be read whole. Then the frames themselves are walked.
+    fn index_chain(&self, segment: &Segment, hint: u64) -> Option<Vec<Link>> {
+        let mut chain: Vec<Link> = Vec::new();
         let mut at = hint;
-        let mut payload = Vec::new();
-        let mut from = u64::MAX;
         while at != 0 {
+            let mut payload = Vec::new();
             let h = segment.frame(at, &mut payload).ok()?;
-            if h.kind != kind::INDEX || at > from {
+            let end = at + h.frame_len();
+            if h.kind != kind::INDEX || chain.last().is_some_and(|next| next.from != end) {
                 return None;
             }
             let index = IndexFrame::open(&payload, at).ok()?;
-            chain.push(at);
-            from = index.from;
-            at = index.prev_index;
+            if !(0..index.runs).all(|i| index.bounds(index.row(i)).is_some()) {
+                return None;
+            }
+            let (from, before, controls) = (index.from, index.prev_index, index.controls().ok()?);
+            chain.push(Link { at, end, from, next_gsn: h.gsn, payload, controls });
+            at = before;
+        }
+        if chain.last().is_some_and(|first| first.from != HEADER_LEN) {
+            return None;
         }
         chain.reverse();
         Some(chain)
     }
 
-    fn take_chain(
-        &mut self,
-        segment: &Arc<Segment>,
-        chain: &[u64],
-        index: &mut Index,
-    ) -> Result<u64> {
-        let mut payload = Vec::new();
+    /// Adds what a chain lists; returns the offset behind it.
+    fn take_chain(&mut self, segment: &Segment, chain: &[Link], index: &mut Index) -> u64 {
         let mut end = HEADER_LEN;
-        for at in chain {
-            let h = segment.frame_expected(*at, &mut payload)?;
-            let frame = IndexFrame::open(&payload, *at).map_err(|f| {
-                Error::corrupt(f.clause()).with_path(&segment.path).with_offset(*at)
-            })?;
-            let place = Place { lane: self.no, segment: segment.no(), offset: *at };
-            if let Err(fault) = index.on_indexed(place, &frame) {
-                self.find(segment.path.clone(), *at, "index", fault.clause());
-            }
+        for link in chain {
+            let Ok(frame) = IndexFrame::open(&link.payload, link.at) else { return end };
+            let place = Place { lane: self.no, segment: segment.no(), offset: link.at };
+            index.on_indexed(place, link.end, &frame, &link.controls);
             self.next_session = self.next_session.max(frame.next_session);
-            self.next_gsn = h.gsn;
-            end = at + h.frame_len();
+            self.next_gsn = link.next_gsn;
+            end = link.end;
         }
-        Ok(end)
+        end
     }
 
     /// Walks frames up to `limit`; returns the offset behind the last valid one.

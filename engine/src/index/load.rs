@@ -64,8 +64,14 @@ impl Lanes {
             }
         }
         let numbers: Vec<LaneNo> = self.views.keys().copied().collect();
-        for no in numbers {
-            self.refresh_lane(no)?;
+        for no in &numbers {
+            self.refresh_lane(*no)?;
+        }
+        if self.index.table.has_holes() {
+            // A session may have moved on from a lane just after that lane was read: its end is there now.
+            for no in &numbers {
+                self.refresh_lane(*no)?;
+            }
         }
         Ok(())
     }

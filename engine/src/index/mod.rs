@@ -19,6 +19,7 @@ use crate::format::event_types::mark_of;
 use crate::format::events::Events;
 use crate::format::frame::{FrameHeader, flag, kind};
 use crate::format::index_frame::{ControlAt, IndexFrame, Mark};
+use crate::format::segment::HEADER_LEN;
 use crate::types::{LaneNo, SegmentNo, Seq, SessionNo};
 
 pub(crate) use block::Block;
@@ -59,14 +60,14 @@ impl Digest {
 }
 
 impl Index {
-    fn block(&mut self, lane: LaneNo, segment: SegmentNo, from: u64) -> &mut Block {
-        self.blocks.entry((lane, segment)).or_insert_with(|| Block::new(from, 0))
+    fn block(&mut self, lane: LaneNo, segment: SegmentNo) -> &mut Block {
+        self.blocks.entry((lane, segment)).or_insert_with(|| Block::new(HEADER_LEN, 0))
     }
 
     /// Adds an EVENTS frame.
     pub(crate) fn on_events(&mut self, at: Place, h: &FrameHeader, digest: &Digest) {
         let session = SessionNo(h.session);
-        self.block(at.lane, at.segment, at.offset).add_events(at.offset, h, digest);
+        self.block(at.lane, at.segment).add_events(at.offset, h, digest);
         self.events += u64::from(h.count);
         self.bytes += u64::from(h.len);
         self.table.add_events(
@@ -92,18 +93,18 @@ impl Index {
         control: &Control,
     ) {
         let row = ControlAt { offset: at.offset, seq, session, control: control.clone() };
-        self.block(at.lane, at.segment, at.offset).add_control(row);
+        self.block(at.lane, at.segment).add_control(row);
         self.table.add_control(at, seq, session, control);
     }
 
-    /// Takes note that the INDEX frame at `at` covers the open block of its segment.
-    pub(crate) fn on_index(&mut self, at: Place) {
+    /// Takes note that the INDEX frame from `at` to offset `end` covers the open block of its segment.
+    pub(crate) fn on_index(&mut self, at: Place, end: u64) {
         if let Some(block) = self.blocks.remove(&(at.lane, at.segment)) {
             for session in block.sessions() {
                 self.table.set_index(session, at);
             }
         }
-        self.blocks.insert((at.lane, at.segment), Block::new(at.offset, at.offset));
+        self.blocks.insert((at.lane, at.segment), Block::new(end, at.offset));
     }
 
     /// Adds any valid frame that a walk met, in order.
@@ -122,7 +123,7 @@ impl Index {
                 let from = IndexFrame::open(payload, at.offset)?.from;
                 let open = self.blocks.get(&(at.lane, at.segment)).map(|b| b.from);
                 if open.is_none_or(|f| f >= from) {
-                    self.on_index(at);
+                    self.on_index(at, at.offset + h.frame_len());
                 }
             }
             _ if h.is_control() => {
@@ -134,16 +135,22 @@ impl Index {
         Ok(())
     }
 
-    /// Adds all that an INDEX frame lists, without looking at the frames.
-    pub(crate) fn on_indexed(&mut self, at: Place, index: &IndexFrame<'_>) -> Result<(), Fault> {
-        for c in index.controls()? {
+    /// Adds all that an INDEX frame lists, without looking at the frames. `controls` are those of `index`, which ends at
+    /// offset `end`. Rows that cannot be read are left out: the caller looks first.
+    pub(crate) fn on_indexed(
+        &mut self,
+        at: Place,
+        end: u64,
+        index: &IndexFrame<'_>,
+        controls: &[ControlAt],
+    ) {
+        for c in controls {
             let place = Place { offset: c.offset, ..at };
             self.table.add_control(place, c.seq, c.session, &c.control);
         }
         for i in 0..index.runs {
             let row = index.row(i);
-            let (first_seq, time, bytes) =
-                index.bounds(row).ok_or(Fault::Field("an index entry is cut short"))?;
+            let Some((first_seq, time, bytes)) = index.bounds(row) else { continue };
             let extent = Extent {
                 first_seq,
                 count: row.events,
@@ -155,7 +162,6 @@ impl Index {
             self.bytes += bytes;
             self.table.add_events(row.session, extent, time, bytes);
         }
-        self.blocks.insert((at.lane, at.segment), Block::new(at.offset, at.offset));
-        Ok(())
+        self.blocks.insert((at.lane, at.segment), Block::new(end, at.offset));
     }
 }

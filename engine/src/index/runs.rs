@@ -36,8 +36,19 @@ impl RunCache {
         Self { entries: Mutex::default(), bytes_max }
     }
 
-    /// The runs of a session that the INDEX frame at `index` of a segment lists.
-    pub(crate) fn runs(
+    /// The runs of a session that the INDEX frame at `index` of a segment lists, when they are kept.
+    pub(crate) fn kept(
+        &self,
+        lane: LaneNo,
+        segment: SegmentNo,
+        index: u64,
+        session: SessionNo,
+    ) -> Option<Arc<Vec<Run>>> {
+        self.entries.lock().by_key.get(&(lane, segment, index, session)).cloned()
+    }
+
+    /// Reads those runs and keeps them. The INDEX frame and what it lists must have been written.
+    pub(crate) fn load(
         &self,
         lane: LaneNo,
         segment: &Segment,
@@ -45,9 +56,6 @@ impl RunCache {
         session: SessionNo,
     ) -> Result<Arc<Vec<Run>>> {
         let key = (lane, segment.no(), index, session);
-        if let Some(runs) = self.entries.lock().by_key.get(&key) {
-            return Ok(runs.clone());
-        }
         let runs = Arc::new(load(segment, index, session)?);
         let size = size_of(&runs);
         let mut guard = self.entries.lock();
@@ -55,8 +63,9 @@ impl RunCache {
             guard.by_key.clear();
             guard.bytes = 0;
         }
-        guard.bytes += size;
-        guard.by_key.insert(key, runs.clone());
+        if guard.by_key.insert(key, runs.clone()).is_none() {
+            guard.bytes += size;
+        }
         Ok(runs)
     }
 }
@@ -75,14 +84,15 @@ fn load(segment: &Segment, index: u64, session: SessionNo) -> Result<Vec<Run>> {
     }
     if frame.is_ok()
         && let Ok(i) = IndexFrame::open(&payload, index)
-        && let Some(runs) = from_index(&i, session)
+        && let Some(runs) = from_index(&i, session, payload.len())
     {
         return Ok(runs);
     }
     by_walk(segment, index, session)
 }
 
-fn from_index(index: &IndexFrame<'_>, session: SessionNo) -> Option<Vec<Run>> {
+/// `bytes`: length of the payload, in which a place takes one at least.
+fn from_index(index: &IndexFrame<'_>, session: SessionNo, bytes: usize) -> Option<Vec<Run>> {
     let (mut low, mut high) = (0, index.runs);
     while low < high {
         let mid = low + (high - low) / 2;
@@ -93,8 +103,15 @@ fn from_index(index: &IndexFrame<'_>, session: SessionNo) -> Option<Vec<Run>> {
         }
     }
     let mut out = Vec::new();
+    let mut places = 0;
     while low < index.runs && index.row(low).session == session {
-        out.push(index.run(index.row(low)).ok()?);
+        let run = index.run(index.row(low)).ok()?;
+        places += run.frames.len() + run.marks.len();
+        if places > bytes {
+            // Rows that share an entry: nobody wrote that honestly.
+            return None;
+        }
+        out.push(run);
         low += 1;
     }
     Some(out)

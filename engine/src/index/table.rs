@@ -2,10 +2,10 @@
 //!
 //! # Invariants
 //! N1. The extents of a session are sorted by first seq and do not overlap; what would overlap is kept as a conflict.
-//! N2. `next_seq` is the end of the gap-free prefix; events behind a gap are counted in no answer.
+//! N2. `next_seq` is the end of the gap-free prefix. Events behind a hole can be read; nothing is appended there.
 //! N3. A control frame with a lower session epoch than one already seen changes nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::format::control::{Body, CREATE_PENDING, Control};
 use crate::types::{EventId, LaneNo, SegmentNo, Seq, SessionId, SessionNo};
@@ -72,7 +72,20 @@ impl Record {
         !self.pending && !self.hidden
     }
 
-    /// The extent that holds a seq of the gap-free prefix.
+    /// End of all events that are known, also of those behind a hole.
+    pub(crate) fn end_seq(&self) -> Seq {
+        self.extents.last().map_or(self.next_seq, |e| e.end_seq().max(self.next_seq))
+    }
+
+    /// The hole around a seq that no frame holds although later ones are there: first seq and end.
+    pub(crate) fn hole_at(&self, seq: Seq) -> Option<(Seq, Seq)> {
+        let i = self.extents.partition_point(|e| e.first_seq <= seq);
+        let next = self.extents.get(i)?;
+        let before = i.checked_sub(1).and_then(|b| self.extents.get(b)).map_or(0, Extent::end_seq);
+        (before <= seq).then_some((before, next.first_seq))
+    }
+
+    /// The extent that holds a seq.
     pub(crate) fn extent_of(&self, seq: Seq) -> Option<&Extent> {
         if let Some(last) = self.extents.last()
             && seq >= last.first_seq
@@ -138,6 +151,8 @@ pub(crate) struct Table {
     by_id: HashMap<SessionId, Vec<SessionNo>>,
     /// Extents and control frames of sessions whose creation was not met yet: another lane holds it.
     orphans: HashMap<SessionNo, Vec<Orphan>>,
+    /// Sessions with a hole: events of another lane that were not read yet, or that are lost.
+    holes: HashSet<SessionNo>,
 }
 
 #[derive(Clone, Debug)]
@@ -174,6 +189,11 @@ impl Table {
         self.records.len()
     }
 
+    /// Whether a session has a hole, as far as was read.
+    pub(crate) fn has_holes(&self) -> bool {
+        !self.holes.is_empty()
+    }
+
     /// Sessions of which events or control frames were met, but no creation.
     pub(crate) fn orphans(&self) -> impl Iterator<Item = SessionNo> + '_ {
         self.orphans.keys().copied()
@@ -183,6 +203,11 @@ impl Table {
         match self.records.get_mut(&no) {
             Some(r) => {
                 r.add(extent);
+                if r.next_seq < r.end_seq() {
+                    self.holes.insert(no);
+                } else if !self.holes.is_empty() {
+                    self.holes.remove(&no);
+                }
                 r.bytes += bytes;
                 if extent.end_seq() == r.next_seq {
                     r.updated_ms = time_ms;

@@ -12,6 +12,7 @@
 //! included, so a scalar has depth 0 and `[]` has depth 1.
 
 mod equal;
+mod finite;
 mod members;
 mod number;
 mod scan;

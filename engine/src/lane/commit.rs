@@ -3,7 +3,8 @@
 //! # Invariants
 //! M1. `written` rises only after every byte below it was given to the operating system without an error.
 //! M2. `durable` rises only after an `fdatasync` that began when all bytes below it were written returned without one.
-//! M3. Nothing waits on purpose: a batch is what came while the one before was on its way.
+//! M3. A batch is what came while the one before was on its way. Only where a sync was shared does the next leader give
+//!     the others a moment to come again: two sync times at most, since a sync of few costs as much as one of many.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,6 +16,8 @@ use crate::format::frame::kind;
 use crate::limits;
 use crate::options::planted;
 
+/// Longest time that a leader waits for those who shared the last sync.
+const GATHER_NS_MAX: u64 = 1_000_000;
 /// Buffers kept for the next stage.
 const SPARE_MAX: usize = 2;
 
@@ -35,14 +38,23 @@ impl Lane {
 
     /// Makes everything up to `pos` survive the machine.
     pub(crate) fn sync_to(&self, pos: u64) -> Result<()> {
-        if self.is_durable(pos) {
-            return Ok(());
+        loop {
+            if self.is_durable(pos) {
+                return Ok(());
+            }
+            self.alive_or_unknown()?;
+            let Some(lead) = self.sync.enter() else { continue };
+            if !self.is_durable(pos) {
+                let sync_ns = self.counters.sync_ns.load(Ordering::Relaxed);
+                lead.gather((2 * sync_ns).min(GATHER_NS_MAX), &|| self.vfs.monotonic_ns());
+                self.lead_sync()?;
+            }
+            drop(lead);
         }
-        self.alive_or_unknown()?;
-        let _leader = self.sync.lock();
-        if self.is_durable(pos) {
-            return Ok(());
-        }
+    }
+
+    /// One sync for everything that is staged when it begins.
+    fn lead_sync(&self) -> Result<()> {
         self.alive_or_unknown()?;
         let (active, upto, gsn) = {
             let mut writer = self.write.lock();
@@ -66,7 +78,7 @@ impl Lane {
         let mark_end = {
             let mut stage = self.stage.lock();
             if stage.marked < pos {
-                self.put_mark(&mut stage, kind::SYNCMARK);
+                self.put_mark(&mut stage, kind::SYNCMARK)?;
             }
             stage.mark_end
         };

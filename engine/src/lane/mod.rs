@@ -12,6 +12,7 @@
 //! `pos`: bytes staged since the handle opened. `offset`: bytes from the start of a segment file.
 
 pub(crate) mod commit;
+pub(crate) mod gate;
 pub(crate) mod open;
 pub(crate) mod rotate;
 pub(crate) mod stage;
@@ -78,7 +79,7 @@ pub(crate) struct Lane {
     pub(crate) lanes: Arc<RwLock<Lanes>>,
     pub(crate) stage: Mutex<stage::Stage>,
     pub(crate) write: Mutex<Writer>,
-    pub(crate) sync: Mutex<()>,
+    pub(crate) sync: gate::Gate,
     pub(crate) written: AtomicU64,
     pub(crate) durable: AtomicU64,
     pub(crate) durable_gsn: AtomicU64,

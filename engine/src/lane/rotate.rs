@@ -12,6 +12,7 @@ use super::{Active, Lane};
 use crate::error::Result;
 use crate::format::name;
 use crate::format::segment::{HEADER_LEN, Prev, SegmentHeader, Trailer};
+use crate::index::Block;
 use crate::options::ReadMode;
 use crate::segment::Segment;
 use crate::segment::make::{capacity_for, make_segment_file, new_salt};
@@ -28,12 +29,12 @@ impl Lane {
             let largest = self.options.segment_bytes_max.max(stage.next_capacity);
             stage.next_capacity = (stage.next_capacity * 2).min(largest);
         }
-        let fits = stage.next.as_ref().is_some_and(|(s, _)| s.header.capacity >= capacity_min);
+        let fits = stage.next.as_ref().is_some_and(|s| s.header.capacity >= capacity_min);
         if !fits {
             self.drop_next(stage);
             self.make_next(stage, capacity_min)?;
         }
-        let Some((segment, _)) = stage.next.take() else { return Ok(()) };
+        let Some(segment) = stage.next.take() else { return Ok(()) };
         self.put_index(stage);
         let from = stage.active.clone();
         let trailer = Self::trailer_of(stage, &self.last_index_of(&from.segment));
@@ -76,7 +77,7 @@ impl Lane {
 
     fn last_index_of(&self, segment: &Segment) -> Option<u64> {
         let lanes = self.lanes.read();
-        lanes.index.blocks.get(&(self.no, segment.no())).map(|b| b.from).filter(|f| *f > HEADER_LEN)
+        lanes.index.blocks.get(&(self.no, segment.no())).and_then(Block::last_index)
     }
 
     fn trailer_of(stage: &Stage, index: &Option<u64>) -> Option<Vec<u8>> {
@@ -92,15 +93,20 @@ impl Lane {
         Some(trailer.encode().to_vec())
     }
 
-    /// Makes the next segment ahead, when there is none.
-    pub(crate) fn make_next(&self, stage: &mut Stage, capacity_min: u64) -> Result<()> {
-        if stage.next.is_some() {
-            return Ok(());
+    /// Makes the next segment, when there is none.
+    fn make_next(&self, stage: &mut Stage, capacity_min: u64) -> Result<()> {
+        if stage.next.is_none() {
+            // A number whose file could not be made is not tried again: its name may be left.
+            stage.next_no += 1;
+            let no = stage.next_no - 1;
+            stage.next = Some(self.make_segment(no, stage.next_capacity, capacity_min)?);
         }
-        let capacity = self.capacity(stage.next_capacity, capacity_min)?;
-        let no = stage.next_no;
-        // Also when the making fails: the file may be there all the same.
-        stage.next_no = no + 1;
+        Ok(())
+    }
+
+    /// Makes a segment file of that number; its header stands in until the segment is begun.
+    pub(crate) fn make_segment(&self, no: u64, wanted: u64, min: u64) -> Result<Arc<Segment>> {
+        let capacity = capacity_for(&*self.dir, wanted, min)?;
         let (file, path) = self.make_file(no, capacity)?;
         let header = SegmentHeader {
             store_id: self.store_id,
@@ -114,13 +120,12 @@ impl Lane {
             capacity,
             created_ms: 0,
         };
-        stage.next = Some((Arc::new(Segment::new(header, file, path, false)), capacity));
-        Ok(())
+        Ok(Arc::new(Segment::new(header, file, path, false)))
     }
 
     /// Removes the segment made ahead. A name left behind is removed by the next who opens the lane.
     pub(crate) fn drop_next(&self, stage: &mut Stage) {
-        if let Some((segment, _)) = stage.next.take() {
+        if let Some(segment) = stage.next.take() {
             let _ignored = self.dir.remove(&name::segment(segment.no()));
         }
     }
@@ -129,9 +134,5 @@ impl Lane {
         make_segment_file(&*self.dir, no, capacity, self.options.access)
             .map(|f| (f, self.path.join(name::segment(no))))
             .map_err(|e| e.with_path(self.path.join(name::segment(no))))
-    }
-
-    fn capacity(&self, wanted: u64, min: u64) -> Result<u64> {
-        capacity_for(&*self.dir, wanted, min)
     }
 }

@@ -35,11 +35,13 @@ pub(crate) struct Stage {
     pub(crate) offset: u64,
     pub(crate) gsn: u64,
     pub(crate) next_session: u64,
+    /// Position behind the last frame that is no mark.
+    pub(crate) content: u64,
     /// Position that the last SYNCMARK vouches for, and the position behind that frame.
     pub(crate) marked: u64,
     pub(crate) mark_end: u64,
     /// A segment made ahead.
-    pub(crate) next: Option<(Arc<crate::segment::Segment>, u64)>,
+    pub(crate) next: Option<Arc<crate::segment::Segment>>,
     pub(crate) next_no: u64,
     pub(crate) next_capacity: u64,
     pub(crate) started_ns: u64,
@@ -81,8 +83,8 @@ pub(crate) struct Ticket {
 impl Lane {
     /// Stages a frame. It is in the index when this returns; it survives nothing yet.
     pub(crate) fn stage(&self, frame: Frame<'_>) -> Result<Ticket> {
-        self.alive()?;
         let mut stage = self.stage.lock();
+        self.alive()?;
         if stage.closed {
             return Err(Error::new(crate::ErrorKind::ReadOnly, "the store handle was closed"));
         }
@@ -118,6 +120,7 @@ impl Lane {
         }
         drop(lanes);
         stage.gsn += u64::from(frame.count);
+        stage.content = stage.pos;
         if stage.unsynced_since_ns.is_none() {
             stage.unsynced_since_ns = Some(self.vfs.monotonic_ns());
         }
@@ -189,15 +192,26 @@ impl Lane {
         stage.parts.push(Part::Bytes { active, offset, buf, last_index: index });
     }
 
-    /// Stages a SYNCMARK when more became durable since the last.
+    /// Stages a SYNCMARK when more became durable since the last. There is room for it.
     fn put_mark_when_due(&self, stage: &mut Stage) {
-        if self.durable.load(Ordering::Acquire) > stage.marked {
-            self.put_mark(stage, kind::SYNCMARK);
+        // That a mark became durable is worth no other mark.
+        if self.durable.load(Ordering::Acquire).min(stage.content) > stage.marked {
+            self.put_mark_here(stage, kind::SYNCMARK);
         }
     }
 
-    /// Stages a SYNCMARK or CLOSE with what is durable now.
-    pub(crate) fn put_mark(&self, stage: &mut Stage, kind: u8) {
+    /// Stages a SYNCMARK or CLOSE with what is durable now, in a new segment where this one has no room left.
+    pub(crate) fn put_mark(&self, stage: &mut Stage, kind: u8) -> Result<()> {
+        let roomy = self.make_room(stage, frame::HEADER_LEN, 0, false);
+        if stage.offset + frame::HEADER_LEN > stage.active.segment.frames_limit() {
+            roomy?;
+        }
+        // On a full disk the mark takes the room of the INDEX frame, which can be had by scanning.
+        self.put_mark_here(stage, kind);
+        Ok(())
+    }
+
+    fn put_mark_here(&self, stage: &mut Stage, kind: u8) {
         let durable = self.durable.load(Ordering::Acquire);
         let header = FrameHeader {
             kind,
@@ -225,8 +239,12 @@ impl Lane {
             gsn: stage.gsn,
             ..FrameHeader::default()
         };
+        if stage.offset + header.frame_len() > stage.active.segment.frames_limit() {
+            return;
+        }
         let offset = self.put(stage, &header, &mut payload);
-        lanes.index.on_index(Place { lane: key.0, segment: key.1, offset });
+        let at = Place { lane: key.0, segment: key.1, offset };
+        lanes.index.on_index(at, offset + header.frame_len());
     }
 
     /// Sees to it that a frame of `frame_len` bytes fits, with all that must still fit behind it.

@@ -28,7 +28,7 @@ impl Lane {
         let (due, pos, quiet_mark) = {
             let stage = self.stage.lock();
             let age = stage.unsynced_since_ns.map(|t| now.saturating_sub(t));
-            let unmarked = self.durable.load(Ordering::Acquire) > stage.marked;
+            let unmarked = self.durable.load(Ordering::Acquire).min(stage.content) > stage.marked;
             (age.is_some_and(|a| a >= bound), stage.pos, age.is_none() && unmarked && !stage.closed)
         };
         if due {
@@ -45,14 +45,27 @@ impl Lane {
         (self.options.sync_delay_ms * 1_000_000).max(20 * smoothed)
     }
 
+    /// Makes the next segment while nobody waits for it. The stage is not locked meanwhile.
     fn prepare_next(&self) -> Result<()> {
+        let (no, wanted) = {
+            let mut stage = self.stage.lock();
+            let capacity = stage.active.segment.header.capacity;
+            if stage.offset < capacity / 4 * 3 || stage.next.is_some() || stage.closed {
+                return Ok(());
+            }
+            stage.next_no += 1;
+            (stage.next_no - 1, stage.next_capacity)
+        };
+        // A full disk is reported to the append that needs the room, not here.
+        let Ok(made) = self.make_segment(no, wanted, 0) else { return Ok(()) };
         let mut stage = self.stage.lock();
-        let capacity = stage.active.segment.header.capacity;
-        if stage.offset < capacity / 4 * 3 || stage.next.is_some() || stage.closed {
+        if stage.next.is_none() && !stage.closed && no > stage.active.segment.no() {
+            stage.next = Some(made);
             return Ok(());
         }
-        // A full disk is reported to the append that needs the room, not here.
-        let _ignored = self.make_next(&mut stage, 0);
+        drop(stage);
+        // A name left behind is removed by the next who opens the lane.
+        let _ignored = self.dir.remove(&crate::format::name::segment(no));
         Ok(())
     }
 
@@ -74,7 +87,8 @@ impl Lane {
         let end = {
             let mut stage = self.stage.lock();
             if stage.pos > 0 {
-                self.put_mark(&mut stage, kind::CLOSE);
+                // Without a CLOSE the lane is as whole: who opens it next only looks closer.
+                let _no_room = self.put_mark(&mut stage, kind::CLOSE);
             }
             stage.closed = true;
             stage.pos
@@ -83,6 +97,13 @@ impl Lane {
         let mut writer = self.write.lock();
         writer.slot.state = LaneState::Closed;
         self.write_slot(&mut writer)
+    }
+
+    /// Takes nothing more and lets go of the flock: receipts may keep the lane in memory for long.
+    pub(crate) fn let_go(&self) {
+        self.stage.lock().closed = true;
+        // Closing the file lets go as well.
+        let _ignored = self.file.unlock();
     }
 
     fn index_at_close(&self, stage: &mut super::stage::Stage) {

@@ -18,13 +18,20 @@ pub struct Events {
     next: Seq,
     end: Seq,
     front: VecDeque<Event>,
-    back: Vec<Event>,
+    back: VecDeque<Event>,
     payload: Vec<u8>,
 }
 
 impl Events {
     pub(crate) fn new(session: Session, next: Seq, end: Seq) -> Self {
-        Self { session, next, end, front: VecDeque::new(), back: Vec::new(), payload: Vec::new() }
+        Self {
+            session,
+            next,
+            end,
+            front: VecDeque::new(),
+            back: VecDeque::new(),
+            payload: Vec::new(),
+        }
     }
 
     /// Loads the events of the frame that holds `seq`, cut to what is not given yet. On an error, says which seqs
@@ -33,7 +40,12 @@ impl Events {
         let tag = |e: Error| e.with_session(self.session.id()).with_seq(seq);
         let one = |e: Error| (tag(e), seq, seq + 1);
         self.session.store.guard().map_err(one)?;
-        let located = self.session.store.locate(self.session.no, seq).map_err(one)?;
+        let located = self.session.store.locate(self.session.no, seq).map_err(|e| {
+            let lanes = self.session.store.lanes.read();
+            let hole = lanes.index.table.get(self.session.no).and_then(|r| r.hole_at(seq));
+            let (first, end) = hole.unwrap_or((seq, seq + 1));
+            (tag(e), first, end)
+        })?;
         let f = located.frame;
         let whole = |e: Error| (tag(e), f.first_seq, f.first_seq + u64::from(f.count));
         let (h, _) = self.session.frame_of(seq, &mut self.payload).map_err(whole)?;
@@ -63,7 +75,7 @@ impl Iterator for Events {
             return Some(Ok(e));
         }
         if self.next >= self.end {
-            return (!self.back.is_empty()).then(|| Ok(self.back.remove(0)));
+            return self.back.pop_front().map(Ok);
         }
         match self.load(self.next) {
             Ok(events) => {
@@ -81,7 +93,7 @@ impl Iterator for Events {
 
 impl DoubleEndedIterator for Events {
     fn next_back(&mut self) -> Option<Self::Item> {
-        if let Some(e) = self.back.pop() {
+        if let Some(e) = self.back.pop_back() {
             return Some(Ok(e));
         }
         if self.next >= self.end {
@@ -90,8 +102,8 @@ impl DoubleEndedIterator for Events {
         match self.load(self.end - 1) {
             Ok(events) => {
                 self.end -= events.len() as u64;
-                self.back = events;
-                self.back.pop().map(Ok)
+                self.back = events.into();
+                self.back.pop_back().map(Ok)
             }
             Err((e, from, _)) => {
                 self.end = from.max(self.next).min(self.end - 1);

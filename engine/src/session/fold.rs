@@ -57,7 +57,7 @@ impl Session {
                     Error::corrupt("the segment of an event cannot be read; run check")
                         .with_session(self.id())
                 })?;
-                self.store.runs.runs(extent.lane, &segment, extent.index, self.no)?
+                self.store.runs_of(extent, &segment, self.no)?
             }
         };
         let surface = |m: &&crate::format::index_frame::Mark| m.class == mark::SURFACE;

@@ -191,7 +191,7 @@ impl SessionInfo {
             no: r.no,
             created_ms: r.created_ms,
             updated_ms: r.updated_ms,
-            events: r.next_seq,
+            events: r.end_seq(),
             bytes: r.bytes,
             cwd: view.as_ref().and_then(|v| v.cwd.as_deref()).map(<[u8]>::to_vec),
             parent_session: view

@@ -13,9 +13,9 @@ use crate::format::frame::{FrameHeader, flag, kind};
 use crate::format::index_frame::{FrameAt, Run};
 use crate::handle::StoreInner;
 use crate::index::runs::{Located, frame_with, lost};
-use crate::index::{Extent, Place};
+use crate::index::{Extent, Place, Record};
 use crate::segment::Segment;
-use crate::types::{Seq, SessionId, SessionNo};
+use crate::types::{EventId, Seq, SessionId, SessionNo};
 
 /// A session, to be read. Cheap to clone; needs no lock, and sees what this handle appends at once and what other
 /// processes append after a refresh.
@@ -60,9 +60,12 @@ impl StoreInner {
     pub(crate) fn locate(&self, no: SessionNo, seq: Seq) -> Result<Located> {
         let (extent, segment, frame) = {
             let lanes = self.lanes.read();
-            let Some(extent) = lanes.index.table.get(no).and_then(|r| r.extent_of(seq)).copied()
-            else {
-                return Err(past_end(no, seq));
+            let record = lanes.index.table.get(no);
+            let Some(extent) = record.and_then(|r| r.extent_of(seq)).copied() else {
+                return Err(match record.and_then(|r| r.hole_at(seq)) {
+                    Some((first, end)) => hole(no, seq, first, end - 1),
+                    None => past_end(no, seq),
+                });
             };
             let Some(segment) = lanes.segment(extent.lane, extent.segment) else {
                 return Err(Error::corrupt("the segment of an event cannot be read; run check")
@@ -82,12 +85,38 @@ impl StoreInner {
         let frame = match frame {
             Some(f) => f,
             None => {
-                let runs = self.runs.runs(extent.lane, &segment, extent.index, no)?;
+                let runs = self.runs_of(&extent, &segment, no)?;
                 frame_with(&runs, seq).ok_or_else(|| lost(&segment, no, seq))?
             }
         };
         let place = Place { lane: extent.lane, segment: extent.segment, offset: frame.offset };
         Ok(Located { segment, place, frame })
+    }
+
+    /// The runs of a session that the INDEX frame of an extent lists.
+    pub(crate) fn runs_of(
+        &self,
+        extent: &Extent,
+        segment: &Segment,
+        no: SessionNo,
+    ) -> Result<Arc<Vec<Run>>> {
+        if let Some(runs) = self.runs.kept(extent.lane, extent.segment, extent.index, no) {
+            return Ok(runs);
+        }
+        // This handle's own INDEX frame may be staged only. What a failed lane had staged is in no index.
+        let own = self.own_lane().filter(|l| l.no == extent.lane && l.poison.get().is_none());
+        if let Some(lane) = own {
+            lane.flush_to(lane.staged_pos())?;
+        }
+        self.runs.load(extent.lane, segment, extent.index, no)
+    }
+
+    /// Identity of an event of a session.
+    pub(crate) fn event_id(&self, no: SessionNo, seq: Seq) -> Result<EventId> {
+        let at = self.locate(no, seq)?;
+        let h = self.read_frame(&at, no, &mut Vec::new())?;
+        let epoch = at.segment.header.epoch;
+        Ok(EventId { lane: at.place.lane, epoch, gsn: h.gsn + (seq - h.seq) })
     }
 
     /// Reads the frame at a place, writing out first what this handle has only staged.
@@ -121,6 +150,11 @@ impl StoreInner {
     }
 }
 
+fn hole(no: SessionNo, seq: Seq, first: Seq, last: Seq) -> Error {
+    let message = format!("the frames that held seqs {first} to {last} are damaged; run check");
+    Error::corrupt(message).with_session_no(no).with_seq(seq)
+}
+
 fn past_end(no: SessionNo, seq: Seq) -> Error {
     Error::new(ErrorKind::NotFound, "the session has no event of that seq")
         .with_session_no(no)
@@ -143,7 +177,7 @@ impl Session {
     pub fn next_seq(&self) -> Seq {
         // After a failed write the index is read again here; errors show at the first read.
         let _checked = self.store.guard();
-        self.store.lanes.read().index.table.get(self.no).map_or(0, |r| r.next_seq)
+        self.store.lanes.read().index.table.get(self.no).map_or(0, Record::end_seq)
     }
 
     /// Exact JSON text of the header.
@@ -215,9 +249,10 @@ impl Session {
     }
 
     fn find(&self, seq: Seq, near: &mut Option<Near>) -> Result<Located> {
-        self.refuse_conflict(seq)?;
+        let extent = self.extent_of(seq)?;
+        // What a recovery or a failed sync took back is not read from what was kept.
         if let Some(n) = near
-            && (n.extent.first_seq..n.extent.end_seq()).contains(&seq)
+            && Some(n.extent) == extent
             && let Some(frame) = frame_with(&n.runs, seq)
         {
             let place =
@@ -225,20 +260,18 @@ impl Session {
             return Ok(Located { segment: n.segment.clone(), place, frame });
         }
         let at = self.store.locate(self.no, seq)?;
-        let extent = self
-            .store
-            .lanes
-            .read()
-            .index
-            .table
-            .get(self.no)
-            .and_then(|r| r.extent_of(seq))
-            .copied();
         if let Some(extent) = extent.filter(|e| e.index != 0) {
-            let runs = self.store.runs.runs(extent.lane, &at.segment, extent.index, self.no)?;
+            let runs = self.store.runs_of(&extent, &at.segment, self.no)?;
             *near = Some(Near { extent, segment: at.segment.clone(), runs, payload: Vec::new() });
         }
         Ok(at)
+    }
+
+    /// The extent that holds a seq, when the session goes that far and no other writer claims it.
+    fn extent_of(&self, seq: Seq) -> Result<Option<Extent>> {
+        self.refuse_conflict(seq)?;
+        let lanes = self.store.lanes.read();
+        Ok(lanes.index.table.get(self.no).and_then(|r| r.extent_of(seq)).copied())
     }
 
     fn refuse_conflict(&self, seq: Seq) -> Result<()> {
@@ -255,6 +288,25 @@ impl Session {
             .with_seq(seq));
         }
         Ok(())
+    }
+
+    /// Identity of an event for ever: what forks, cursors and hand-overs stand on.
+    ///
+    /// # Errors
+    /// As [`Session::read`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// let receipt = writer.append(&everlog::NewEvent::new("note", b"1"))?;
+    /// assert_eq!(writer.event_id(0)?, receipt.first_id());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn event_id(&self, seq: Seq) -> Result<EventId> {
+        self.store.guard()?;
+        self.refuse_conflict(seq)?;
+        self.store.event_id(self.no, seq).map_err(|e| e.with_session(&self.id).with_seq(seq))
     }
 
     /// The place and events of the frame that holds `seq`, for iteration.

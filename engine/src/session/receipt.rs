@@ -76,12 +76,7 @@ impl Receipt {
     /// # Durability
     /// With [`Level::Sync`] the events survive the machine when this returns.
     pub fn wait(&self, level: Level) -> Result<()> {
-        if self.lane.vfs.fork_generation() != self.generation {
-            return Err(crate::Error::new(
-                crate::ErrorKind::ForkedHandle,
-                "the receipt was made before fork; open the store again in the child",
-            ));
-        }
+        self.guard()?;
         match level {
             Level::Buffered => Ok(()),
             Level::Os => self.lane.flush_to(self.pos),
@@ -89,11 +84,22 @@ impl Receipt {
         }
     }
 
+    fn guard(&self) -> Result<()> {
+        if self.lane.vfs.fork_generation() == self.generation {
+            return Ok(());
+        }
+        Err(crate::Error::new(
+            crate::ErrorKind::ForkedHandle,
+            "the receipt was made before fork; open the store again in the child",
+        ))
+    }
+
     /// Whether the events have reached a level, without waiting.
     ///
     /// # Errors
-    /// `Poisoned` when they have not and never will.
+    /// `Poisoned` when they have not and never will, `ForkedHandle`.
     pub fn poll(&self, level: Level) -> Result<bool> {
+        self.guard()?;
         let reached = match level {
             Level::Buffered => true,
             Level::Os => self.lane.is_written(self.pos),

@@ -68,7 +68,7 @@ impl Store {
             created_ms: self.inner.file.created_ms,
             default_level: self.inner.default_level(),
             sessions: visible().count() as u64,
-            events: visible().map(|r| r.next_seq).sum(),
+            events: visible().map(Record::end_seq).sum(),
             bytes: visible().map(|r| r.bytes).sum(),
             reserved_bytes: lanes.views.values().map(|v| v.reserved_bytes()).sum(),
             segments: lanes.views.values().map(|v| v.segments.len() as u64).sum(),

@@ -107,7 +107,7 @@ impl StoreInner {
         *self.report.lock() = Some(report);
         if !clean {
             let mut stage = lane.stage.lock();
-            lane.put_mark(&mut stage, kind::SYNCMARK);
+            lane.put_mark(&mut stage, kind::SYNCMARK)?;
             let pos = stage.pos;
             drop(stage);
             lane.sync_to(pos)?;
@@ -126,7 +126,7 @@ impl StoreInner {
             let apart = Arc::new(parking_lot::RwLock::new(self.lanes.read().anew()));
             let lane = self.site.go_on(r, apart)?;
             let mut stage = lane.stage.lock();
-            lane.put_mark(&mut stage, kind::SYNCMARK);
+            lane.put_mark(&mut stage, kind::SYNCMARK)?;
             drop(stage);
             lane.close()?;
         }

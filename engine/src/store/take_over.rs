@@ -184,11 +184,7 @@ impl StoreInner {
     /// Identity of a session's last event.
     fn last_event(&self, record: &Record) -> Result<Option<EventId>> {
         let Some(seq) = record.next_seq.checked_sub(1) else { return Ok(None) };
-        let at = self.locate(record.no, seq)?;
-        let mut payload = Vec::new();
-        let h = at.segment.frame_expected(at.place.offset, &mut payload)?;
-        let epoch = at.segment.header.epoch;
-        Ok(Some(EventId { lane: at.place.lane, epoch, gsn: h.gsn + (seq - h.seq) }))
+        self.event_id(record.no, seq).map(Some)
     }
 }
 

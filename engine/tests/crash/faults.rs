@@ -269,13 +269,12 @@ fn a_tail_that_a_failed_sync_left_is_written_again() {
         let refused = w.writer.append(&NewEvent::new("note", b"1")).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Poisoned);
         drop(w);
-        drop(handle);
-        // The receipt keeps the lane: whether the session is there is not known to others, so they must not make it.
+        // The handle keeps the lane: whether the session is there is not known to others, so they must not make it.
         let process = Arc::new(run.process("b"));
         let other = Store::open_on(process, Path::new(STORE), run.options.clone()).unwrap();
         let taken = other.create_session(&NewSession::new("s0").unwrap()).unwrap_err();
         assert_eq!(taken.kind(), ErrorKind::Locked, "{taken:?}");
-        drop((receipt, other));
+        drop((receipt, other, handle));
         run.machine.set_log(true);
         let mut next = Run::new(run.machine.clone(), seed, run.options.clone());
         next.before = run.state();

@@ -11,7 +11,11 @@ fn refused(text: &str) -> String {
     let refusal = check_header(text.as_bytes()).unwrap_err();
     let field = refusal.field().to_owned();
     let err = refusal.header_error();
-    assert_eq!((err.kind(), err.field()), (ErrorKind::Invalid, Some(field.as_str())), "{text}");
+    let limit =
+        text.len() > crate::limits::HEADER_BYTES_MAX || text.len() > 4_096 && field == "header";
+    let kind = if limit { ErrorKind::Limit } else { ErrorKind::Invalid };
+    let shown = text.get(..200).unwrap_or(text);
+    assert_eq!((err.kind(), err.field()), (kind, Some(field.as_str())), "{shown}");
     field
 }
 

@@ -1,0 +1,1 @@
+//! Segments that a hostile hand made: every checksum holds, the contents lie.
