@@ -262,6 +262,11 @@ impl LaneSite {
         };
         let site = self.site(&held);
         let rw = self.reopen(&held, segment)?;
+        let named = |s: &Slot| s.segment == segment.no() && s.salt == segment.header.salt;
+        if !slot.as_ref().is_some_and(named) {
+            // The slot names a segment once its header is durable. Until then a sync of it may have failed.
+            apply::rewrite(&rw, 0, HEADER_LEN)?;
+        }
         if let Some((from, upto)) = p.dropped {
             report.quarantine = Some(apply::keep_copy(&site, segment, from, upto)?);
             report.dropped_bytes = upto - from;
