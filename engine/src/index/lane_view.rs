@@ -304,14 +304,19 @@ impl LaneView {
             let limit = known_end.unwrap_or_else(|| self.limit_of(&segment));
             let held = self.held_at.filter(|h| h.0 == no);
             let limit = held.map_or(limit, |h| limit.min(h.1));
-            // Behind a known end nothing can be in flight.
-            let at_bad = if known_end.is_some() { AtBad::Resync } else { at_bad };
+            let next = self.successor(no).map(|s| s.no()).filter(|_| held.is_none());
+            // Behind a known end nothing can be in flight. Where a successor does not know the end, what follows bad
+            // bytes may have been dropped.
+            let at_bad = match (known_end, next) {
+                (Some(_), _) => AtBad::Resync,
+                (None, Some(_)) => AtBad::Stop,
+                (None, None) => at_bad,
+            };
             let end = self.walk(&segment, from, limit, index, at_bad)?;
-            match self.successor(no).filter(|_| held.is_none()) {
-                Some(next) if known_end.is_some() || end >= limit => {
-                    self.at = Some((next.no(), 0));
-                }
-                _ => {
+            match next {
+                // A segment with a successor gets no more frames, also where the successor's header is damaged.
+                Some(next) => self.at = Some((next, 0)),
+                None => {
                     self.at = Some((no, end));
                     return Ok(());
                 }
