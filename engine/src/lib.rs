@@ -61,3 +61,8 @@ pub use session::{Events, NewSession, Receipt, Session, SessionInfo, SessionWrit
 pub use store::{Store, StoreInfo};
 pub use surface::{Surface, SurfacePlan, SurfaceRefusal};
 pub use types::{EventId, LaneNo, SegmentNo, Seq, SessionId, SessionNo};
+
+/// The page of the repository: its examples run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

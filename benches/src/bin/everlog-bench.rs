@@ -325,6 +325,18 @@ fn read_rows(s: &Store, folder: &Path, size: &Size, bytes: u64, events: u64, row
         scan,
         ">= 0.7",
     ));
+    point_rows(&sessions, &file, size, bytes, rows);
+    export_rows(s, &sessions, size, bytes, rows);
+    assert!(events > 0);
+}
+
+fn point_rows(
+    sessions: &[everlog::Session],
+    file: &File,
+    size: &Size,
+    bytes: u64,
+    rows: &mut Vec<Row>,
+) {
     let mut rng = Rng::new(3);
     let (mut ours, mut bare) = (Vec::new(), Vec::new());
     let mut small = [0; 256];
@@ -365,6 +377,15 @@ fn read_rows(s: &Store, folder: &Path, size: &Size, bytes: u64, events: u64, row
         ratio: "-".into(),
         goal: "<= 100 us",
     });
+}
+
+fn export_rows(
+    s: &Store,
+    sessions: &[everlog::Session],
+    size: &Size,
+    bytes: u64,
+    rows: &mut Vec<Row>,
+) {
     let mut out = Vec::with_capacity(64 << 20);
     for (packed, work) in [
         (false, "export of JSONL, one core"),
@@ -373,7 +394,7 @@ fn read_rows(s: &Store, folder: &Path, size: &Size, bytes: u64, events: u64, row
         let mut spent = Vec::new();
         for _ in 0..size.rounds {
             spent.push(timed(bytes, || {
-                for session in &sessions {
+                for session in sessions {
                     out.clear();
                     s.export_dsh(session.id(), packed, &mut out).unwrap();
                 }
@@ -387,7 +408,6 @@ fn read_rows(s: &Store, folder: &Path, size: &Size, bytes: u64, events: u64, row
             goal: ">= 1000 MB/s",
         });
     }
-    assert!(events > 0);
 }
 
 fn open_rows(path: &Path, size: &Size, rows: &mut Vec<Row>) {

@@ -95,10 +95,8 @@ impl Lanes {
             return Ok(());
         }
         let Some(view) = self.views.get_mut(&no) else { return Ok(()) };
-        let first = view.at.is_none();
-        view.read_slot()?;
-        view.list_segments()?;
-        view.check_chain();
+        let first = !view.is_read;
+        view.look()?;
         view.advance(&mut self.index, if first { AtBad::Resync } else { AtBad::Stop })
     }
 

@@ -16,13 +16,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::name;
 use crate::format::segment::{HEADER_LEN, SegmentHeader};
 use crate::format::slot::{LaneState, STRIDE, Slot};
-use crate::index::lane_view::LaneView;
+use crate::index::lane_view::{AtBad, LaneView};
 use crate::index::load::Lanes;
 use crate::options::{ReadMode, StoreOptions};
 use crate::recovery::apply::{self, Site};
-use crate::recovery::plan::plan;
+use crate::recovery::plan::{Plan, plan};
 use crate::recovery::report::{DamagedRange, RecoveryReport};
-use crate::recovery::survey::survey;
+use crate::recovery::survey::{Survey, survey};
 use crate::segment::Segment;
 use crate::types::LaneNo;
 use crate::vfs::{OpenHow, Vfs, VfsDir, VfsFile};
@@ -121,9 +121,7 @@ impl LaneSite {
             false,
             Arc::default(),
         );
-        view.read_slot()?;
-        view.list_segments()?;
-        view.check_chain();
+        view.look()?;
         let slot = view.slot.clone();
         self.clear_leftovers(&held, &view, slot.as_ref())?;
         if view.is_broken() {
@@ -136,6 +134,16 @@ impl LaneSite {
         match view.segments.last_key_value().map(|(_, s)| s.clone()) {
             None => self.first_segment(held, slot.as_ref()),
             Some(segment) => {
+                // With a stand-in for the header, where its numbers begin is in the segments before it.
+                let lost_header = view.rebuilt.contains(&segment.no());
+                if lost_header {
+                    view.advance(&mut crate::index::Index::default(), AtBad::Resync)?;
+                }
+                let least = lost_header.then(|| {
+                    let durable = slot.as_ref().filter(|s| s.segment == segment.no());
+                    let durable = durable.map_or(0, |s| s.durable_gsn);
+                    (view.next_gsn.max(durable), view.next_session)
+                });
                 let epoch = segment.header.epoch;
                 let marked_gsn = marked
                     .iter()
@@ -143,7 +151,7 @@ impl LaneSite {
                     .map(|(_, g)| g + 1)
                     .max()
                     .unwrap_or(0);
-                self.recover_active(held, &segment, slot, same_boot, marked_gsn)
+                self.recover_active(held, (&segment, least), slot, same_boot, marked_gsn)
             }
         }
     }
@@ -235,7 +243,7 @@ impl LaneSite {
     fn recover_active(
         &self,
         held: Held,
-        segment: &Arc<Segment>,
+        (segment, least): (&Arc<Segment>, Option<(u64, u64)>),
         slot: Option<Slot>,
         same_boot: bool,
         marked_gsn: u64,
@@ -244,22 +252,17 @@ impl LaneSite {
             slot.as_ref().filter(|s| s.segment == segment.no()).map_or(0, |s| s.index_offset);
         let start = apply::survey_start(segment, hint, same_boot);
         let found = survey(segment, start, slot.as_ref(), marked_gsn, same_boot)?;
-        let p = plan(&found, same_boot);
+        let mut p = plan(&found, same_boot);
+        if let Some((gsn, session)) = least {
+            // Nothing more goes into a segment without a header.
+            p.new_epoch = true;
+            p.next_gsn = p.next_gsn.max(gsn);
+            p.next_session = p.next_session.max(session);
+        }
         let used = held.dir.list()?.iter().filter_map(|e| name::parse_segment(&e.name)).max();
         let next_no = used.unwrap_or(0).max(segment.no()) + 1;
-        // In the same boot a CLOSE that reads well may not be on the disk; the slot says so once it is.
-        let closed_for_good = slot.as_ref().is_some_and(|s| {
-            let here = s.segment == segment.no() && s.salt == segment.header.salt;
-            here && s.state == LaneState::Closed && s.durable_end >= found.valid_end
-        });
-        let mut report = RecoveryReport {
-            lane: held.no,
-            time_ms: self.vfs.now_ms(),
-            clean: found.closed && found.gaps.is_empty() && (!same_boot || closed_for_good),
-            frames: found.frames,
-            epoch: segment.header.epoch + u32::from(p.new_epoch),
-            ..RecoveryReport::default()
-        };
+        let mut report =
+            self.report(&held, segment, slot.as_ref(), (&found, &p), least.is_some(), same_boot);
         let site = self.site(&held);
         let rw = self.reopen(&held, segment)?;
         let named = |s: &Slot| s.segment == segment.no() && s.salt == segment.header.salt;
@@ -271,13 +274,14 @@ impl LaneSite {
             report.quarantine = Some(apply::keep_copy(&site, segment, from, upto)?);
             report.dropped_bytes = upto - from;
         }
-        for gap in &p.damage {
-            let upto = gap.next.unwrap_or(found.watermark.max(gap.start));
-            let len = upto.saturating_sub(gap.start);
-            report.damage.push(DamagedRange { path: segment.path.clone(), offset: gap.start, len });
-        }
-        if !report.clean && (p.rewrite.1 > p.rewrite.0 || p.new_epoch) {
-            apply::rewrite(&rw, p.rewrite.0, p.rewrite.1)?;
+        if !report.clean {
+            // The sync of a new header may have failed in this boot, whatever boot the slot names.
+            if same_boot || found.frames == 0 {
+                apply::rewrite(&rw, 0, HEADER_LEN)?;
+            }
+            if p.rewrite.1 > p.rewrite.0 || p.new_epoch {
+                apply::rewrite(&rw, p.rewrite.0, p.rewrite.1)?;
+            }
             report.rewritten_bytes = p.rewrite.1 - p.rewrite.0;
         }
         let (active, offset, next_no, index_offset) = if p.new_epoch {
@@ -301,6 +305,44 @@ impl LaneSite {
             report,
             held,
         })
+    }
+
+    /// What was found, for the report: whether there is nothing to do, and where damage is.
+    fn report(
+        &self,
+        held: &Held,
+        segment: &Arc<Segment>,
+        slot: Option<&Slot>,
+        (found, p): (&Survey, &Plan),
+        lost_header: bool,
+        same_boot: bool,
+    ) -> RecoveryReport {
+        // In the same boot a CLOSE that reads well may not be on the disk; the slot says so once it is.
+        let closed_for_good = slot.is_some_and(|s| {
+            let here = s.segment == segment.no() && s.salt == segment.header.salt;
+            here && s.state == LaneState::Closed && s.durable_end >= found.valid_end
+        });
+        let closed = found.closed && found.gaps.is_empty();
+        let mut report = RecoveryReport {
+            lane: held.no,
+            time_ms: self.vfs.now_ms(),
+            clean: !lost_header && closed && (!same_boot || closed_for_good),
+            frames: found.frames,
+            epoch: segment.header.epoch + u32::from(p.new_epoch),
+            ..RecoveryReport::default()
+        };
+        let mut damaged = |offset, len| {
+            let path = segment.path.clone();
+            report.damage.push(DamagedRange { path, offset, len });
+        };
+        if lost_header {
+            damaged(0, HEADER_LEN);
+        }
+        for gap in &p.damage {
+            let upto = gap.next.unwrap_or(found.watermark.max(gap.start));
+            damaged(gap.start, upto.saturating_sub(gap.start));
+        }
+        report
     }
 
     /// The active segment, opened to be written.
@@ -362,6 +404,7 @@ impl LaneSite {
             stage: Mutex::new(stage),
             write: Mutex::new(Writer { active, written_gsn: r.gsn, slot }),
             sync: super::gate::Gate::default(),
+            sync_failed: Mutex::new(false),
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             durable_gsn: AtomicU64::new(r.gsn),
@@ -370,15 +413,24 @@ impl LaneSite {
             spare: Mutex::new(Vec::new()),
             counters: Counters::default(),
         };
-        lane.write_slot(&mut lane.write.lock())?;
-        if r.failed {
-            // Both slots, and synced: else a power cut may bring the failure back, which hides from readers what is
-            // durable by then.
-            lane.write_slot(&mut lane.write.lock())?;
-            lane.file.sync_data().map_err(|e| e.with_path(&lane.path))?;
-        }
+        lane.show_open(r.failed)?;
         let lane = Arc::new(lane);
         super::upkeep::start(&lane);
         Ok(lane)
+    }
+}
+
+impl Lane {
+    /// Writes the slot of a lane that was just opened; `failed` when its last writer had failed.
+    fn show_open(&self, failed: bool) -> Result<()> {
+        let mut writer = self.write.lock();
+        self.write_slot(&mut writer)?;
+        if failed {
+            // Both slots, and synced: else a power cut may bring the failure back, which hides from readers what is
+            // durable by then.
+            self.write_slot(&mut writer)?;
+            self.file.sync_data().map_err(|e| e.with_path(&self.path))?;
+        }
+        Ok(())
     }
 }

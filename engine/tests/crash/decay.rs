@@ -142,7 +142,7 @@ fn a_flipped_bit_is_found_and_harms_one_frame_at_most() {
     let seed = base_seed();
     let sound = Sound::make(seed);
     let mut rng = Rng::new(seed);
-    let flips = 150 * env("ROUNDS").unwrap_or(1);
+    let flips = 100 + 50 * env("ROUNDS").unwrap_or(1);
     let mut lost = 0;
     for flip in 0..flips {
         let segments = sound.segments();
