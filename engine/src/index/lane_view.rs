@@ -334,17 +334,23 @@ impl LaneView {
             };
             let Some(segment) = self.segments.get(&no).cloned() else { return Ok(()) };
             let known_end = self.known_end(no);
-            let limit = known_end.unwrap_or_else(|| self.limit_of(&segment));
             let held = self.held_at.filter(|h| h.0 == no);
+            let limit = known_end.unwrap_or_else(|| self.limit_of(&segment));
             let limit = held.map_or(limit, |h| limit.min(h.1));
             let from =
                 if from == 0 { self.enter(&segment, index, (known_end, limit))? } else { from };
-            let next = self.successor(no).map(|s| s.no());
-            // In a segment with a successor nothing can be in flight, whether or not that says where this one ends.
-            let at_bad = if next.is_some() { AtBad::Resync } else { at_bad };
+            let next = self.successor(no).map(|s| (s.no(), s.header.epoch));
+            let at_bad = match (known_end, next) {
+                // In a segment with a successor nothing can be in flight.
+                (Some(_), _) => AtBad::Resync,
+                // The end is not known, and a recovery may have dropped what follows bad bytes: an epoch began since.
+                (None, Some((_, epoch))) if epoch != segment.header.epoch => AtBad::Stop,
+                (None, Some(_)) => AtBad::Resync,
+                (None, None) => at_bad,
+            };
             let end = self.walk(&segment, from, limit, index, at_bad)?;
             match next.filter(|_| held.is_none()) {
-                Some(next) => self.at = Some((next, 0)),
+                Some((next, _)) => self.at = Some((next, 0)),
                 None => {
                     self.at = Some((no, end));
                     self.is_read = true;
@@ -527,9 +533,8 @@ impl LaneView {
         if self.known_end(segment.no()).is_some() || self.is_same_boot() {
             return Ok(false);
         }
-        let slot = self.slot.as_ref();
-        let slot = slot.filter(|s| s.segment == segment.no() && s.salt == segment.header.salt);
-        if slot.is_some_and(|s| s.durable_end > gap) {
+        let here = |s: &Slot| s.segment == segment.no() && s.salt == segment.header.salt;
+        if self.slot.as_ref().is_some_and(|s| here(s) && s.durable_end > gap) {
             return Ok(false);
         }
         let mut scan = Scan::new(segment, next, limit);

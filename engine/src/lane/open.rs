@@ -265,15 +265,16 @@ impl LaneSite {
             self.report(&held, segment, slot.as_ref(), (&found, &p), least.is_some(), same_boot);
         let site = self.site(&held);
         let rw = self.reopen(&held, segment)?;
+        let named = |s: &Slot| s.segment == segment.no() && s.salt == segment.header.salt;
+        if !slot.as_ref().is_some_and(named) {
+            // The slot names a segment once its header is durable. Until then a sync of it may have failed.
+            apply::rewrite(&rw, 0, HEADER_LEN)?;
+        }
         if let Some((from, upto)) = p.dropped {
             report.quarantine = Some(apply::keep_copy(&site, segment, from, upto)?);
             report.dropped_bytes = upto - from;
         }
         if !report.clean {
-            // The sync of a new header may have failed in this boot, whatever boot the slot names.
-            if same_boot || found.frames == 0 {
-                apply::rewrite(&rw, 0, HEADER_LEN)?;
-            }
             if p.rewrite.1 > p.rewrite.0 || p.new_epoch {
                 apply::rewrite(&rw, p.rewrite.0, p.rewrite.1)?;
             }

@@ -11,6 +11,7 @@
     reason = "tests"
 )]
 
+mod decay;
 mod faults;
 mod matrix;
 mod model;

@@ -177,6 +177,21 @@ impl<'a> Round<'a> {
         self.midway(points.len() as u64, images / MIDWAY)
     }
 
+    /// What was known, and the machine, before each call of a run.
+    pub fn points(&self) -> Result<Vec<(State, u64, Snapshot)>, String> {
+        let mut run = self.start();
+        let points = Points::default();
+        points.capture(&run);
+        (self.workload.run)(&mut run).map_err(|e| format!("{e:?}"))?;
+        let (mut state, mut known) = (State::default(), 0);
+        let mut out = Vec::new();
+        for point in points.end(&run) {
+            run.tape.advance(&mut state, &mut known, point.notes);
+            out.push((state.clone(), point.op, point.snapshot));
+        }
+        Ok(out)
+    }
+
     /// Images at calls spread over the whole run.
     fn spread(&mut self, run: &Run, points: &[Point], images: usize) -> Result<(), String> {
         let mut rng = Rng::new(self.seed).fork(1);

@@ -9,8 +9,8 @@ use everlog_testkit::sim::SimMachine;
 
 const SECTOR: usize = 512;
 const HEADER: usize = 4_096;
-/// The longest zero end of a frame: the unused fields of its header, or padding.
-const FRAME_END: usize = 16;
+/// More than the longest zero end of a frame: unused fields of its header, or of what it holds, and padding.
+const FRAME_END: usize = 64;
 
 /// Fills holes of the newest segment of each lane, all of them or some.
 pub fn show_old_bytes(machine: &SimMachine, store: &str, seed: u64) {
