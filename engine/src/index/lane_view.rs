@@ -16,9 +16,10 @@ use super::{Index, Place};
 use crate::error::{Error, Result};
 use crate::format::frame::kind;
 use crate::format::index_frame::{ControlAt, IndexFrame};
-use crate::format::segment::{HEADER_LEN, SegmentHeader};
+use crate::format::segment::{HEADER_LEN, SegmentHeader, TRAILER_LEN};
 use crate::format::slot::{LaneState, STRIDE, Slot};
 use crate::format::{Fault, name};
+use crate::segment::scan::verifies_now;
 use crate::segment::{Pool, Scan, Segment, Step};
 use crate::types::{LaneNo, SegmentNo};
 use crate::vfs::{OpenHow, VfsDir};
@@ -231,8 +232,8 @@ impl LaneView {
                 "segment-short",
                 "the file is shorter than its header says",
             );
-            // Lengths are bounded by what is there.
-            header.capacity = size;
+            // Lengths are bounded by what is there. There is no trailer, so frames may reach the last byte.
+            header.capacity = header.capacity.min(size.saturating_add(TRAILER_LEN));
         }
         let (dir, pool) = (self.dir.clone(), self.pool.clone());
         Ok(Some(Segment::lazy(header, dir, pool, path, self.mapped)))
@@ -586,18 +587,4 @@ impl LaneView {
     pub(crate) fn reserved_bytes(&self) -> u64 {
         self.segments.values().map(|s| s.header.capacity).sum()
     }
-}
-
-/// Whether the frame at `offset` verifies when it is read again a little later: a writer may have been in the midst
-/// of it, for microseconds.
-fn verifies_now(segment: &Segment, offset: u64, limit: u64) -> Result<bool> {
-    for attempt in 0..4 {
-        if attempt > 0 {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        if let Step::Frame { .. } = Scan::new(segment, offset, limit).step()? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

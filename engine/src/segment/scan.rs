@@ -173,3 +173,17 @@ fn leading_zero_words(bytes: &[u8]) -> u64 {
     }
     words
 }
+
+/// Whether the frame at `offset` verifies when it is read again a little later: a writer may have been in the midst
+/// of it, for microseconds.
+pub(crate) fn verifies_now(segment: &Segment, offset: u64, limit: u64) -> Result<bool> {
+    for attempt in 0..4 {
+        if attempt > 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        if let Step::Frame { .. } = Scan::new(segment, offset, limit).step()? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
