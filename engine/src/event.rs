@@ -95,6 +95,22 @@ impl<'a> NewEvent<'a> {
     }
 }
 
+impl NewEvent<'_> {
+    /// A copy that owns its bytes.
+    #[must_use]
+    pub fn into_owned(self) -> NewEvent<'static> {
+        NewEvent {
+            event_type: Cow::Owned(self.event_type.into_owned()),
+            data: Cow::Owned(self.data.into_owned()),
+            time_ms: self.time_ms,
+            surface_op: self.surface_op,
+            sources: self.sources.map(|s| Cow::Owned(s.into_owned())),
+            ignorable: self.ignorable,
+            surface_first: self.surface_first,
+        }
+    }
+}
+
 /// A stored event, borrowed from the frame that holds it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventRef<'a> {
