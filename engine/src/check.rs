@@ -24,22 +24,48 @@ use crate::store::Store;
 use crate::surface::Surface;
 use crate::types::{LaneNo, Seq, SessionId, SessionNo};
 
-/// What is checked.
+/// What is checked; everything by default.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// let half = everlog::CheckOptions { quick: true, part: Some((1, 2)) };
+/// assert!(store.check(&half, &mut |_, _| true)?.is_clean());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckOptions {
     /// Leaves out the rules inside sessions; checksums and the order of frames stay.
     pub quick: bool,
-    /// Part `k` of `n`, from 1: segments and sessions are dealt out by number.
+    /// Part `k` of `n`, 1 <= `k` <= `n`: segments and sessions are dealt out by number.
     pub part: Option<(u32, u32)>,
 }
 
 /// Something that is not as it was written.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// writer.append(&everlog::NewEvent::new("note", br#""a large word""#))?;
+/// drop((writer, store));
+/// let path = folder.path().join("s/lanes/0000/0000000000000000.seg");
+/// let mut bytes = std::fs::read(&path)?;
+/// let at = bytes.windows(5).position(|w| w == b"large").unwrap();
+/// bytes[at] ^= 1;
+/// std::fs::write(&path, bytes)?;
+/// let store = everlog::Store::open(folder.path().join("s"), Default::default())?;
+/// let report = store.check(&Default::default(), &mut |_, _| true)?;
+/// assert_eq!((report.damage[0].kind, &report.damage[0].path), ("frame", &path));
+/// assert!(report.damage[0].offset < at as u64);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damage {
     /// The file.
     pub path: PathBuf,
-    /// Where in it.
+    /// Where in it, in bytes.
     pub offset: u64,
     /// Stable name of what it is: `frame`, `payload`, `segment-header`, `segment-missing`, `segment-short`,
     /// `events-missing`, `diverged`, `duplicate-id`, `index`, `rule`, `torn-tail`, `unpublished`.
@@ -53,6 +79,17 @@ pub struct Damage {
 }
 
 /// What a check found.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// writer.append(&everlog::NewEvent::new("note", b"1"))?;
+/// let report = store.check(&Default::default(), &mut |_, _| true)?;
+/// assert_eq!((report.sessions, report.events, report.segments), (1, 1, 1));
+/// assert!(report.is_clean() && report.notes.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CheckReport {
@@ -64,7 +101,7 @@ pub struct CheckReport {
     pub events: u64,
     /// Sessions looked at.
     pub sessions: u64,
-    /// Bytes of frames.
+    /// Bytes of those frames.
     pub bytes: u64,
     /// Damage to what was acked.
     pub damage: Vec<Damage>,
@@ -90,10 +127,11 @@ struct Check<'s> {
 
 impl Store {
     /// Checks the store. `progress` is told bytes done and bytes in all; when it gives `false` the check ends early with
-    /// kind `Io`.
+    /// kind `Io`. Needs no lock; what this handle has staged is written out first.
     ///
     /// # Errors
-    /// `Io` when a file cannot be read, `Unsupported` when a newer version wrote, `ForkedHandle`. Damage is no error.
+    /// `Invalid` for a part out of range, `Io` when a file cannot be read, `Unsupported` when a newer version wrote,
+    /// `OutcomeUnknown` or `Poisoned` when what is staged cannot be written, `ForkedHandle`. Damage is no error.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

@@ -11,9 +11,24 @@ use std::path::{Path, PathBuf};
 use crate::types::{LaneNo, Seq, SessionId, SessionNo};
 
 /// Result of every call of this crate.
+///
+/// ```
+/// fn first(bytes: &[u8]) -> everlog::Result<everlog::SessionId> {
+///     everlog::SessionId::from_wtf8(bytes)
+/// }
+/// assert!(first(b"s-7").is_ok());
+/// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What the caller can do about an error.
+///
+/// ```
+/// use everlog::{ErrorKind, Store, StoreOptions};
+/// match Store::open("/nowhere/at/all", StoreOptions::default()) {
+///     Err(e) if e.kind() == ErrorKind::NotFound => assert_eq!(e.kind().name(), "not-found"),
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum ErrorKind {
@@ -52,7 +67,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Stable name of the kind, as machine-readable output prints it.
+    /// Stable name of the kind, as machine-readable output prints it: lower case, words joined by `-`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -76,7 +91,19 @@ impl ErrorKind {
     }
 }
 
-/// Who holds a lock.
+/// Who holds a lock, as far as it is known: for people, never to decide on (format.md section 8).
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// use everlog::{ErrorKind, Store, StoreOptions};
+/// let other = Store::open(folder.path().join("s"), StoreOptions::default())?;
+/// let refused = other.writer(writer.id()).unwrap_err();
+/// assert_eq!(refused.kind(), ErrorKind::Locked);
+/// assert_eq!(refused.holder().map(|h| h.pid), Some(std::process::id()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Holder {
     /// Process id, as the holder wrote it; 0 when it is not known.
@@ -106,12 +133,28 @@ pub(crate) struct Facts {
     pub(crate) os_code: Option<i32>,
 }
 
-/// An error of this crate: see [`Error::kind`] for what to do about it.
+/// An error of this crate: see [`Error::kind`] for what to do about it. The facts are fields; which of them are
+/// there depends on what went wrong. `Display` gives the message and the facts, with all that could act on a
+/// terminal escaped; neither ever holds event data.
 ///
 /// ```
-/// let err = everlog::SessionId::new("").unwrap_err();
-/// assert_eq!(err.kind(), everlog::ErrorKind::Limit);
-/// assert!(err.to_string().contains("session id"));
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// use everlog::{ErrorKind, Level, NewEvent};
+/// let bad = writer.append(&NewEvent::new("note", b"{broken")).unwrap_err();
+/// assert_eq!((bad.kind(), bad.field(), bad.seq()), (ErrorKind::Invalid, Some("data"), Some(0)));
+/// assert_eq!(bad.session(), Some(writer.id()));
+/// assert!(bad.to_string().starts_with(bad.message()));
+///
+/// let late = writer.append_expecting(7, &[NewEvent::new("note", b"1")], Level::Os).unwrap_err();
+/// assert_eq!((late.kind(), late.expected()), (ErrorKind::Conflict, Some(0)));
+///
+/// let none = everlog::Store::open("/nowhere/at/all", Default::default()).unwrap_err();
+/// assert_eq!(none.path(), Some(std::path::Path::new("/nowhere/at/all")));
+/// assert!(none.offset().is_none() && none.line().is_none() && none.session_no().is_none());
+/// assert!(none.holder().is_none() && none.os_code().is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct Error {
@@ -212,7 +255,14 @@ impl Error {
         self
     }
 
-    /// An I/O error for implementations of [`Vfs`](crate::vfs::Vfs) outside this crate.
+    /// An I/O error for implementations of [`Vfs`](crate::vfs::Vfs) outside this crate. `what` names the call and its
+    /// object. The kind is `StorageFull`, `NotFound` or `Exists` where the source says so, else `Io`.
+    ///
+    /// ```
+    /// use everlog::{Error, ErrorKind};
+    /// let e = Error::from_io("open lanes/0000", &std::io::Error::from_raw_os_error(28));
+    /// assert_eq!((e.kind(), e.os_code()), (ErrorKind::StorageFull, Some(28)));
+    /// ```
     #[must_use]
     pub fn from_io(what: &str, source: &std::io::Error) -> Self {
         Self::io(what, source)
@@ -220,6 +270,12 @@ impl Error {
 
     /// An error of a kind that no code of the operating system stands for, for implementations of
     /// [`Vfs`](crate::vfs::Vfs) outside this crate.
+    ///
+    /// ```
+    /// use everlog::{Error, ErrorKind};
+    /// let e = Error::of_kind(ErrorKind::InsecurePermissions, "two names");
+    /// assert_eq!((e.kind(), e.message()), (ErrorKind::InsecurePermissions, "two names"));
+    /// ```
     #[must_use]
     pub fn of_kind(kind: ErrorKind, what: &str) -> Self {
         Self::new(kind, what)
@@ -243,7 +299,7 @@ impl Error {
         self.facts.path.as_deref()
     }
 
-    /// Byte offset in that file.
+    /// Byte offset in that file, or in the input of an import.
     #[must_use]
     pub fn offset(&self) -> Option<u64> {
         self.facts.offset

@@ -12,7 +12,22 @@ use std::borrow::Cow;
 
 use crate::types::Seq;
 
-/// How a surface event changes the surface (dsh-spec.md section 4.1).
+/// How a surface event changes the surface (dsh-spec.md section 4.1). The three surface types `user/message`,
+/// `assistant/message` and `tool/result` must carry one; no other type may.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// use everlog::{NewEvent, SurfaceOp};
+/// let text = br#"{"id":"m","role":"user","source":{"kind":"human"},"content":[]}"#;
+/// let hi = NewEvent::new("user/message", text).with_surface_op(SurfaceOp::Append);
+/// writer.append(&hi)?;
+/// let instead = hi.with_surface_op(SurfaceOp::Replace { start: 0, end: 0 }).with_sources(vec![0]);
+/// writer.append(&instead)?;
+/// assert_eq!(writer.surface().iter().collect::<Vec<_>>(), [1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum SurfaceOp {
     /// Puts the event at the tail.
@@ -26,24 +41,31 @@ pub enum SurfaceOp {
     },
 }
 
-/// An event as a caller appends it: the store gives it its seq.
+/// An event as a caller appends it: the store gives it its seq, and checks it when it is appended (dsh-spec.md
+/// sections 2.1 and 4).
 ///
 /// ```
-/// use everlog::NewEvent;
-/// let event = NewEvent::new("turn/start", br#"{"turn":1}"#);
-/// assert_eq!(event.event_type, b"turn/start"[..]);
+/// use everlog::{NewEvent, SurfaceOp};
+/// let event = NewEvent::new("assistant/message", b"{}")
+///     .with_surface_op(SurfaceOp::Append)
+///     .with_sources(vec![3, 4])
+///     .with_time_ms(1_700_000_000_000)
+///     .with_ignorable();
+/// assert_eq!(&event.event_type[..], b"assistant/message");
+/// assert_eq!(event.sources.as_deref(), Some(&[3, 4][..]));
+/// assert!(event.ignorable && !event.surface_first);
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewEvent<'a> {
-    /// Event type as WTF-8 bytes.
+    /// Event type as WTF-8 bytes, at most 1,024 of them.
     pub event_type: Cow<'a, [u8]>,
-    /// JSON text of the data, stored exactly so.
+    /// JSON text of the data, stored exactly so: one value, 1 byte to `event_bytes_max` (48 MiB) long.
     pub data: Cow<'a, [u8]>,
-    /// Time in Unix milliseconds; the store's clock when absent.
+    /// Time in Unix milliseconds, -(2^53 - 1) to 2^53 - 1; the store's clock when absent.
     pub time_ms: Option<i64>,
     /// Marker of a surface event.
     pub surface_op: Option<SurfaceOp>,
-    /// Seqs that the event cites.
+    /// Seqs that the event cites: earlier ones, each once (dsh-spec.md section 4.2).
     pub sources: Option<Cow<'a, [Seq]>>,
     /// Whether readers that do not know the type may step over the event.
     pub ignorable: bool,
@@ -66,21 +88,21 @@ impl<'a> NewEvent<'a> {
         }
     }
 
-    /// The same event with a surface marker.
+    /// The same event with a surface marker, which the three surface types must have.
     #[must_use]
     pub fn with_surface_op(mut self, op: SurfaceOp) -> Self {
         self.surface_op = Some(op);
         self
     }
 
-    /// The same event with citations.
+    /// The same event with citations: seqs of earlier events, in any order, each once (dsh-spec.md section 4.2).
     #[must_use]
     pub fn with_sources(mut self, sources: impl Into<Cow<'a, [Seq]>>) -> Self {
         self.sources = Some(sources.into());
         self
     }
 
-    /// The same event at a time of the caller's, in Unix milliseconds.
+    /// The same event at a time of the caller's, in Unix milliseconds, -(2^53 - 1) to 2^53 - 1.
     #[must_use]
     pub fn with_time_ms(mut self, time_ms: i64) -> Self {
         self.time_ms = Some(time_ms);
@@ -96,7 +118,14 @@ impl<'a> NewEvent<'a> {
 }
 
 impl NewEvent<'_> {
-    /// A copy that owns its bytes.
+    /// The same event with bytes of its own.
+    ///
+    /// ```
+    /// let text = br#"{"turn":1}"#.to_vec();
+    /// let event: everlog::NewEvent<'static> = everlog::NewEvent::new("turn/start", &text).into_owned();
+    /// drop(text);
+    /// assert_eq!(event.data[..], br#"{"turn":1}"#[..]);
+    /// ```
     #[must_use]
     pub fn into_owned(self) -> NewEvent<'static> {
         NewEvent {
@@ -111,7 +140,20 @@ impl NewEvent<'_> {
     }
 }
 
-/// A stored event, borrowed from the frame that holds it.
+/// A stored event, borrowed from the frame that holds it, as [`Session::with`](crate::Session::with) gives it.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// writer.append(&everlog::NewEvent::new("note", b"[1]").with_time_ms(5))?;
+/// let event = writer.with(0, &mut |e| {
+///     assert_eq!((e.seq, e.time_ms, e.event_type, e.data), (0, 5, &b"note"[..], &b"[1]"[..]));
+///     e.to_owned()
+/// })?;
+/// assert_eq!(&event.data[..], b"[1]");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventRef<'a> {
     /// Position in the session.
@@ -150,6 +192,18 @@ impl EventRef<'_> {
 }
 
 /// A stored event that owns its bytes.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// writer.append(&everlog::NewEvent::new("note", br#"{"a": 1}"#))?;
+/// let event = writer.read(0)?;
+/// assert_eq!((event.seq, &event.data[..]), (0, &br#"{"a": 1}"#[..]));
+/// let mut line = Vec::new();
+/// everlog::dsh::write_event(&mut line, &event.as_ref())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Event {
     /// Position in the session.

@@ -18,7 +18,8 @@ impl Store {
     /// the key orders of [`write_event`].
     ///
     /// # Errors
-    /// `NotFound`, `Corrupt` when an event cannot be read: what was written before it is whole lines. `Io` from `out`.
+    /// `NotFound`, `Corrupt` or `Diverged` when an event cannot be read: what was written before it is whole lines. `Io` from
+    /// `out`. `Invalid` for an event whose type is the tag of a packed row (dsh-spec.md section 8.4). `ForkedHandle`.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

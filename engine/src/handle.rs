@@ -66,6 +66,8 @@ impl StoreInner {
         };
         let Some(lane) = self.own_lane() else { return Ok(()) };
         let place = lane.durable_place();
+        // What is being staged right now must not come into the new index.
+        let _staging = lane.stage.lock();
         let mut lanes = self.lanes.write();
         if !failed.swap(false, Ordering::AcqRel) {
             return Ok(());

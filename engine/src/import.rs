@@ -25,15 +25,21 @@ const BATCH_EVENTS: usize = 16;
 const BATCH_BYTES: usize = 4 << 10;
 
 /// How an input is read and named.
+///
+/// ```
+/// let options = everlog::ImportOptions { dry_run: true, ..Default::default() };
+/// assert_eq!(options.line_bytes_max, everlog::limits::LINE_BYTES_MAX);
+/// assert_eq!(options.decoded_bytes_max, 64 << 30);
+/// ```
 #[derive(Clone, Debug)]
 pub struct ImportOptions {
     /// Name of the file without its endings: takes the place of an id that is a placeholder.
     pub name: String,
-    /// Put before the session's id.
+    /// Put before the session's id; the whole stays within 1,024 bytes.
     pub id_prefix: Option<String>,
-    /// Longest line, in bytes.
+    /// Longest line, in bytes; 64 MiB by default.
     pub line_bytes_max: usize,
-    /// Most bytes that a compressed input may unpack to.
+    /// Most bytes that a compressed input may unpack to; 64 GiB by default.
     pub decoded_bytes_max: u64,
     /// Reads and judges everything, stores nothing.
     pub dry_run: bool,
@@ -51,7 +57,22 @@ impl Default for ImportOptions {
     }
 }
 
-/// Something about an input that the user should know.
+/// Something about an input that the user should know; it went in all the same.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// let log = concat!(
+///     r#"{"type":"session","version":0,"id":"a","createdAt":1,"delegationDepth":0}"#, "\n",
+///     r#"{"type":"turn/start","seq":0,"time":2,"data":{"turn":1}}"#, "\n",
+///     r#"{"type":"turn/e"#,
+/// );
+/// let report = store.import_dsh(log.as_bytes(), &Default::default(), &mut |_| true)?;
+/// assert_eq!((report.stored, report.added, report.torn_bytes), (1, 1, 15));
+/// assert_eq!((report.warnings[0].line, report.warnings[0].offset), (Some(3), Some(131)));
+/// assert!(report.warnings[0].message.contains("no whole event"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImportWarning {
@@ -64,6 +85,19 @@ pub struct ImportWarning {
 }
 
 /// What an import did.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// let log = r#"{"type":"session","version":0,"id":"a","createdAt":1,"delegationDepth":0}"#.to_owned() + "\n";
+/// let event = r#"{"type":"turn/start","seq":0,"time":2,"data":{"turn":1}}"#.to_owned() + "\n";
+/// let options = everlog::ImportOptions { id_prefix: Some("x-".into()), ..Default::default() };
+/// store.import_dsh(log.as_bytes(), &options, &mut |_| true)?;
+/// let more = store.import_dsh((log + &event).as_bytes(), &options, &mut |_| true)?;
+/// assert_eq!((more.session.as_str(), more.stored, more.added), (Some("x-a"), 1, 1));
+/// assert!(more.torn_bytes == 0 && more.warnings.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImportReport {
@@ -84,11 +118,14 @@ impl Store {
     /// input were read; when it gives `false` the import ends with kind `Io` and nothing is stored.
     ///
     /// # Errors
-    /// `Corrupt`, `Unsupported`, `Invalid`, `Limit` with line, offset, seq and field; `Exists` when a session of that id
-    /// holds something else; `Locked` when it is being imported by another; `Io`, `StorageFull`, `ReadOnly`.
+    /// As [`read_log`](crate::dsh::read_log): `Corrupt`, `Unsupported`, `Invalid`, `Limit` with line, offset, seq and field.
+    /// `Exists` when a session of that id holds something else, `Locked` when it is being imported or written by another,
+    /// `Limit` when the input adds more than one batch to a session that is there. `Io`, `StorageFull`, `ReadOnly`,
+    /// `OutcomeUnknown`, `Poisoned`, `ForkedHandle`.
     ///
     /// # Durability
-    /// The session survives the machine when this returns. After an error, or a crash before, there is none.
+    /// All that was added survives the machine when this returns; a dry run adds nothing. After an error, or a crash
+    /// before, the store holds what it held.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

@@ -63,3 +63,8 @@ pub use session::{
 pub use store::{Store, StoreInfo};
 pub use surface::{Surface, SurfacePlan, SurfaceRefusal};
 pub use types::{EventId, LaneNo, SegmentNo, Seq, SessionId, SessionNo};
+
+/// The page of the repository: its examples run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

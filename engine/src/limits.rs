@@ -1,7 +1,14 @@
 //! Every maximum in one place. A limit is checked before a byte is written and before a length is used.
 //!
 //! # Units
-//! Names end in their unit: `_bytes`, `_ms`, `_max` where the value is the largest one allowed.
+//! Names hold their unit, `BYTES` or `EVENTS`; `MAX` is the largest value allowed. What the format fixes stands in
+//! format.md section 9.
+//!
+//! ```
+//! use everlog::{SessionId, limits::SESSION_ID_BYTES_MAX};
+//! assert!(SessionId::new(&"x".repeat(SESSION_ID_BYTES_MAX)).is_ok());
+//! assert!(SessionId::new(&"x".repeat(SESSION_ID_BYTES_MAX + 1)).is_err());
+//! ```
 
 /// Largest `data` of one event, in bytes of JSON text, unless an option raises it.
 pub const EVENT_BYTES_MAX: usize = 48 << 20;

@@ -128,7 +128,9 @@ impl Locks {
 
     /// Whether another handle holds the lock of a session.
     pub(crate) fn is_held(&self, no: SessionNo) -> Result<bool> {
-        if self.held.lock().contains(&no) {
+        // Kept over the probe: a lock that another thread takes meanwhile on the same file would be let go by it.
+        let held = self.held.lock();
+        if held.contains(&no) {
             return Ok(true);
         }
         let file = self.session_file(no.home_lane())?;

@@ -7,7 +7,14 @@ use crate::error::{Error, Result};
 use crate::limits;
 use crate::vfs::Access;
 
-/// How far an append must have come before it counts as done, named by what survives.
+/// How far an append must have come before it counts as done, named by what survives (recovery.md, "What a level
+/// survives"). A higher level includes the lower ones.
+///
+/// ```
+/// use everlog::Level;
+/// assert!(Level::Buffered < Level::Os && Level::Os < Level::Sync);
+/// assert_eq!(Level::Sync.name(), "sync");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum Level {
     /// Nothing yet: staged in this process.
@@ -30,7 +37,16 @@ impl Level {
     }
 }
 
-/// Where reads of single events take their bytes from.
+/// Where reads of single events take their bytes from. Both verify the same checksums.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// use everlog::{ReadMode, Store, StoreOptions};
+/// let options = StoreOptions::default().with_read_only().with_read_mode(ReadMode::Pread);
+/// assert!(Store::open(folder.path().join("s"), options)?.sessions()?.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReadMode {
     /// Read-only maps: fastest. A segment that another program shortens kills the process with `SIGBUS`; the engine
@@ -42,6 +58,12 @@ pub enum ReadMode {
 }
 
 /// Deliberate faults, which the test harnesses must find.
+///
+/// ```
+/// use everlog::{Planted, StoreOptions};
+/// let lying = StoreOptions::default().with_planted(Planted::NoSync);
+/// assert!(format!("{lying:?}").contains("NoSync"));
+/// ```
 #[cfg(feature = "planted")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planted {
@@ -63,12 +85,30 @@ pub enum Planted {
     ForkedDropUnlocks,
 }
 
-/// Options of [`Store::create`](crate::Store::create) and [`Store::open`](crate::Store::open).
+/// Options of [`Store::create`](crate::Store::create) and [`Store::open`](crate::Store::open), which check their ranges.
+/// They hold for the handle; only access and level are stored, when the store is made.
 ///
 /// ```
-/// use everlog::{Level, StoreOptions};
-/// let options = StoreOptions::default().with_label("agent 7").with_level(Level::Sync);
+/// use everlog::{ErrorKind, Level, ReadMode, Store, StoreOptions, vfs::Access};
+/// let options = StoreOptions::default()
+///     .with_label("agent 7")
+///     .with_level(Level::Sync)
+///     .with_access(Access::Group)
+///     .with_read_mode(ReadMode::Pread)
+///     .with_event_bytes_max(1 << 30)
+///     .with_json_depth_max(64)
+///     .with_raw_shapes()
+///     .with_segment_bytes(256 << 10, 1 << 20)
+///     .with_sync_delay_ms(50)
+///     .with_lock_wait_ms(0)
+///     .with_network_fs();
 /// assert_eq!(options.label(), "agent 7");
+/// # let folder = tempfile::tempdir()?;
+/// let store = Store::create(folder.path().join("s"), options.clone())?;
+/// assert_eq!(store.info()?.default_level, Level::Sync);
+/// let bad = Store::create(folder.path().join("t"), options.with_json_depth_max(0)).unwrap_err();
+/// assert_eq!((bad.kind(), bad.field()), (ErrorKind::Invalid, Some("json_depth_max")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
@@ -121,63 +161,74 @@ impl StoreOptions {
         self
     }
 
-    /// The label.
+    /// The label, as [`StoreOptions::with_label`] cut it.
     #[must_use]
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// Level that `append` reaches before it returns. Without this, the store's own default, which is `os`. At
-    /// creation it becomes the store's default.
+    /// Level that [`SessionWriter::append`](crate::SessionWriter::append) reaches before it returns. Without this, the store's
+    /// own default, which is `os`. At creation `sync` becomes the store's default.
     #[must_use]
     pub fn with_level(mut self, level: Level) -> Self {
         self.level = Some(level);
         self
     }
 
-    /// Permissions of a new store.
+    /// Permissions of a new store; one that is there keeps its own (format.md section 2). `Private` without this.
     #[must_use]
     pub fn with_access(mut self, access: Access) -> Self {
         self.access = access;
         self
     }
 
-    /// Opens without any lock and writes nothing.
+    /// Opens without any lock and writes nothing: every call that would write is refused with kind `ReadOnly`.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// use everlog::{ErrorKind, NewSession, Store, StoreOptions};
+    /// let reader = Store::open(folder.path().join("s"), StoreOptions::default().with_read_only())?;
+    /// let refused = reader.create_session(&NewSession::new("a")?).map(|_| ()).map_err(|e| e.kind());
+    /// assert_eq!(refused, Err(ErrorKind::ReadOnly));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn with_read_only(mut self) -> Self {
         self.read_only = true;
         self
     }
 
-    /// Where reads of single events take their bytes from.
+    /// Where reads of single events take their bytes from; maps without this.
     #[must_use]
     pub fn with_read_mode(mut self, mode: ReadMode) -> Self {
         self.read_mode = mode;
         self
     }
 
-    /// Largest `data` of one event, 1 to 2^30 bytes; 48 MiB without this.
+    /// Largest `data` of one event, 1 to 2^30 bytes of JSON text; 48 MiB without this (format.md section 9).
     #[must_use]
     pub fn with_event_bytes_max(mut self, bytes: usize) -> Self {
         self.event_bytes_max = bytes;
         self
     }
 
-    /// Deepest nesting of `data`, 1 to 1,000,000; 4,096 without this.
+    /// Deepest nesting of arrays and objects in `data`, 1 to 1,000,000 levels; 4,096 without this.
     #[must_use]
     pub fn with_json_depth_max(mut self, depth: usize) -> Self {
         self.json_depth_max = depth;
         self
     }
 
-    /// Stores messages whose shape the reference implementation would refuse to load.
+    /// Stores messages whose shape the reference implementation would refuse to load (dsh-spec.md section 2.4).
     #[must_use]
     pub fn with_raw_shapes(mut self) -> Self {
         self.check_shapes = false;
         self
     }
 
-    /// Sizes of the first segment of a lane and of the largest, 256 KiB to 4 GiB; 4 MiB and 64 MiB without this.
+    /// Sizes of the first segment of a lane and of the largest, in bytes: one that filled within a minute makes the next twice
+    /// as large. 256 KiB <= `first` <= `max` <= 4 GiB; 4 MiB and 64 MiB without this. A batch that needs more gets it.
     #[must_use]
     pub fn with_segment_bytes(mut self, first: u64, max: u64) -> Self {
         self.segment_bytes_first = first;
@@ -185,22 +236,23 @@ impl StoreOptions {
         self
     }
 
-    /// Longest time that an event which nobody waits for stays unsynced, at least 1 ms; 200 ms without this. On a slow
-    /// disk it is 20 times the smoothed time of a sync, where that is more.
+    /// Longest time that an event which nobody waits for stays unsynced, 1 ms to an hour; 200 ms without this. On a slow
+    /// disk it is 20 times the smoothed time of a sync, where that is more (recovery.md, "What a level survives").
     #[must_use]
     pub fn with_sync_delay_ms(mut self, ms: u64) -> Self {
         self.sync_delay_ms = ms;
         self
     }
 
-    /// How long a lock whose holder is just dying is waited for; 2,000 ms without this.
+    /// How long a lock whose holder is just closing, or an id that another creates, is waited for: 0 ms to an hour; 2,000 ms
+    /// without this. A lock that a writer holds is not waited for.
     #[must_use]
     pub fn with_lock_wait_ms(mut self, ms: u64) -> Self {
         self.lock_wait_ms = ms;
         self
     }
 
-    /// Allows a store on a network file system, where locks may not hold.
+    /// Allows a store on a network file system, where locks may not hold (format.md section 1). Refused without this.
     #[must_use]
     pub fn with_network_fs(mut self) -> Self {
         self.allow_network = true;

@@ -24,7 +24,7 @@ struct Links {
     after: Seq,
 }
 
-/// The surface of one session.
+/// The surface of one session (dsh-spec.md section 4): the seqs of its nodes, in order.
 ///
 /// Feed it every surface event in log order: [`Surface::plan`] judges the next one, [`Surface::apply`]
 /// takes it in.
@@ -40,7 +40,8 @@ struct Links {
 /// assert_eq!(plan.shadowed(), [1, 2, 3]);
 /// surface.apply(&plan);
 /// assert_eq!(surface.iter().collect::<Vec<_>>(), [0, 9, 4]);
-/// assert_eq!(surface.generation(), 1);
+/// assert_eq!((surface.generation(), surface.len(), surface.last()), (1, 3, Some(4)));
+/// assert!(surface.contains(9) && !surface.contains(2) && !surface.is_empty());
 /// ```
 #[derive(Clone, Debug)]
 pub struct Surface {
@@ -53,6 +54,12 @@ pub struct Surface {
 }
 
 /// A judged step of the surface: what one event will do to it.
+///
+/// ```
+/// use everlog::{Surface, SurfaceOp};
+/// let plan = Surface::new().plan(3, SurfaceOp::Append).unwrap();
+/// assert_eq!((plan.seq(), plan.op(), plan.shadowed()), (3, SurfaceOp::Append, &[][..]));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SurfacePlan {
     seq: Seq,
@@ -84,7 +91,15 @@ impl SurfacePlan {
     }
 }
 
-/// Why an event cannot change the surface so.
+/// Why an event cannot change the surface so (dsh-spec.md section 4.1).
+///
+/// ```
+/// use everlog::{Surface, SurfaceOp, SurfaceRefusal};
+/// let refused = Surface::new().plan(1, SurfaceOp::Replace { start: 0, end: 0 }).unwrap_err();
+/// assert_eq!(refused, SurfaceRefusal::StartMissing { start: 0 });
+/// assert_eq!(refused.field(), "surfaceOp.start");
+/// assert_eq!(refused.to_string(), "event 0 is not on the surface");
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SurfaceRefusal {
@@ -115,7 +130,7 @@ pub enum SurfaceRefusal {
 }
 
 impl SurfaceRefusal {
-    /// Name of the field that is wrong.
+    /// Name of the field that is wrong, as [`Error::field`](crate::Error::field) gives it.
     #[must_use]
     pub fn field(&self) -> &'static str {
         match self {
@@ -158,6 +173,13 @@ impl Surface {
 
     /// A surface as it was saved: its nodes in order, its generation, and the seq that the log goes on
     /// with. Nothing when a node stands twice or is not below that seq.
+    ///
+    /// ```
+    /// use everlog::Surface;
+    /// let surface = Surface::restore([0, 9, 4], 1, 10).unwrap();
+    /// assert_eq!((surface.len(), surface.generation()), (3, 1));
+    /// assert!(Surface::restore([0, 0], 0, 10).is_none() && Surface::restore([10], 0, 10).is_none());
+    /// ```
     #[must_use]
     pub fn restore(
         nodes: impl IntoIterator<Item = Seq>,
@@ -188,7 +210,7 @@ impl Surface {
         self.nodes.is_empty()
     }
 
-    /// How many replacements were applied.
+    /// How many replacements were applied, from 0.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
@@ -211,10 +233,21 @@ impl Surface {
         std::iter::successors((self.first != NONE).then_some(self.first), |seq| self.after(*seq))
     }
 
-    /// Judges what the event `seq` would do, and changes nothing.
+    /// Judges what the event `seq` would do, and changes nothing. `start` may be numerically above `end`: only their order
+    /// on the surface counts.
     ///
     /// # Errors
-    /// The refusal that applies first, in the order of [`SurfaceRefusal`].
+    /// The [`SurfaceRefusal`] that applies first, in the order of that type.
+    ///
+    /// ```
+    /// use everlog::{Surface, SurfaceOp, SurfaceRefusal};
+    /// let surface = Surface::restore([0, 9, 4], 1, 10).unwrap();
+    /// assert!(surface.plan(10, SurfaceOp::Replace { start: 9, end: 4 }).is_ok());
+    /// let reversed = surface.plan(10, SurfaceOp::Replace { start: 4, end: 9 });
+    /// assert_eq!(reversed, Err(SurfaceRefusal::Reversed { start: 4, end: 9 }));
+    /// let late = surface.plan(8, SurfaceOp::Append);
+    /// assert_eq!(late, Err(SurfaceRefusal::NotNext { seq: 8, min: 10 }));
+    /// ```
     pub fn plan(&self, seq: Seq, op: SurfaceOp) -> Result<SurfacePlan, SurfaceRefusal> {
         if seq < self.next_min || seq == NONE {
             return Err(SurfaceRefusal::NotNext { seq, min: self.next_min });
@@ -229,6 +262,13 @@ impl Surface {
     /// Takes the planned event in.
     ///
     /// Does nothing and gives false when the surface has changed since the plan was made.
+    ///
+    /// ```
+    /// use everlog::{Surface, SurfaceOp};
+    /// let mut surface = Surface::new();
+    /// let plan = surface.plan(0, SurfaceOp::Append).unwrap();
+    /// assert!(surface.apply(&plan) && !surface.apply(&plan));
+    /// ```
     pub fn apply(&mut self, plan: &SurfacePlan) -> bool {
         if plan.next_min != self.next_min || plan.generation != self.generation {
             return false;
@@ -252,6 +292,14 @@ impl Surface {
     /// Takes the newest applied plan back.
     ///
     /// Does nothing and gives false when `plan` cannot be the newest one.
+    ///
+    /// ```
+    /// use everlog::{Surface, SurfaceOp};
+    /// let mut surface = Surface::restore([0, 1], 0, 2).unwrap();
+    /// let plan = surface.plan(2, SurfaceOp::Replace { start: 0, end: 1 }).unwrap();
+    /// assert!(surface.apply(&plan) && surface.undo(&plan));
+    /// assert_eq!(surface.iter().collect::<Vec<_>>(), [0, 1]);
+    /// ```
     pub fn undo(&mut self, plan: &SurfacePlan) -> bool {
         let generation = plan.generation + u64::from(!plan.shadowed.is_empty());
         if self.next_min != plan.seq + 1

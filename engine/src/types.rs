@@ -12,16 +12,38 @@ use std::fmt;
 
 use crate::limits;
 
-/// Position of an event in its session, counted from 0 without gaps.
+/// Position of an event in its session, counted from 0 without gaps, up to 2^53 - 1. It never changes.
+///
+/// ```
+/// let last: everlog::Seq = everlog::limits::SAFE_INTEGER_MAX;
+/// assert_eq!(last, 9_007_199_254_740_991);
+/// ```
 pub type Seq = u64;
 
-/// Number of a lane inside a store.
+/// Number of a lane inside a store, 0 to 65,534 (format.md section 2).
+///
+/// ```
+/// let lane: everlog::LaneNo = everlog::SessionNo(5 << 48).home_lane();
+/// assert_eq!(lane, 5);
+/// ```
 pub type LaneNo = u16;
 
-/// Number of a segment inside a lane, counted from 0, never reused.
+/// Number of a segment inside a lane, counted from 0, never reused (format.md section 2).
+///
+/// ```
+/// let no: everlog::SegmentNo = 26;
+/// assert_eq!(format!("{no:016x}.seg"), "000000000000001a.seg");
+/// ```
 pub type SegmentNo = u64;
 
-/// Number of a session inside a store: the creating lane in the upper 16 bits, a counter in the lower 48.
+/// Number of a session inside a store: the creating lane in the upper 16 bits, a counter in the lower 48 (format.md
+/// section 2). Never reused.
+///
+/// ```
+/// let no = everlog::SessionNo::join(3, 9);
+/// assert_eq!((no.home_lane(), no.counter()), (3, 9));
+/// assert_eq!(format!("{no:?}"), "0003:9");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionNo(pub u64);
 
@@ -37,13 +59,13 @@ impl SessionNo {
         Self(((lane as u64) << 48) | (counter & limits::SESSION_COUNTER_MAX))
     }
 
-    /// The lane that created the session; its session lock lives in the lock file of that lane.
+    /// The lane that created the session; its session lock lives in the lock file of that lane (format.md section 8).
     #[must_use]
     pub const fn home_lane(self) -> LaneNo {
         (self.0 >> 48) as LaneNo
     }
 
-    /// The session's counter inside its home lane.
+    /// The session's counter inside its home lane, 0 to 2^48 - 1.
     #[must_use]
     pub const fn counter(self) -> u64 {
         self.0 & limits::SESSION_COUNTER_MAX
@@ -57,6 +79,17 @@ impl fmt::Debug for SessionNo {
 }
 
 /// Identity of one event for ever: (lane, lane epoch, gsn). A number is never reused for another event.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// let receipt = writer.append(&everlog::NewEvent::new("note", b"1"))?;
+/// let id: everlog::EventId = receipt.first_id();
+/// assert_eq!((id.lane, id.epoch, id.gsn), (0, 0, 0));
+/// assert_eq!(writer.event_id(0)?, id);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EventId {
     /// The lane whose log holds the event.
@@ -67,12 +100,15 @@ pub struct EventId {
     pub gsn: u64,
 }
 
-/// Name of a session: any string of UTF-16 units, kept as WTF-8 bytes.
+/// Name of a session: any string of UTF-16 units (dsh-spec.md section 1.1), kept as WTF-8, 1 to 1,024 bytes long. In
+/// messages all that could act on a terminal is escaped.
 ///
 /// ```
-/// let id = everlog::SessionId::new("s-7").unwrap();
-/// assert_eq!(id.as_bytes(), b"s-7");
-/// assert!(everlog::SessionId::new("").is_err());
+/// use everlog::{ErrorKind, SessionId};
+/// let id = SessionId::new("s-7")?;
+/// assert_eq!((id.as_bytes(), id.as_str()), (&b"s-7"[..], Some("s-7")));
+/// assert_eq!(SessionId::new("").map_err(|e| e.kind()), Err(ErrorKind::Limit));
+/// # Ok::<(), everlog::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(Box<[u8]>);
@@ -91,6 +127,15 @@ impl SessionId {
     /// # Errors
     /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) when it is empty or longer than 1,024 bytes,
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the bytes are no WTF-8.
+    ///
+    /// ```
+    /// use everlog::{ErrorKind, SessionId};
+    /// let lone = SessionId::from_wtf8(b"\xed\xa0\x80")?;
+    /// assert_eq!((lone.as_str(), lone.to_string()), (None, "\\xed\\xa0\\x80".to_owned()));
+    /// let bad = SessionId::from_wtf8(b"\xff").map_err(|e| e.kind());
+    /// assert_eq!(bad, Err(ErrorKind::Invalid));
+    /// # Ok::<(), everlog::Error>(())
+    /// ```
     pub fn from_wtf8(bytes: &[u8]) -> crate::Result<Self> {
         if bytes.is_empty() || bytes.len() > limits::SESSION_ID_BYTES_MAX {
             return Err(crate::Error::limit(

@@ -10,7 +10,37 @@ use crate::json;
 use crate::limits;
 use crate::types::SessionId;
 
-/// What a header says. Strings are WTF-8.
+/// What a header says (dsh-spec.md section 1.2). Strings are WTF-8. An import gives it in
+/// [`ImportHeader::view`](crate::dsh::ImportHeader::view).
+///
+/// ```
+/// use everlog::{NewEvent, Result, Seq, dsh};
+///
+/// /// Says which session a log is of, and reads no further.
+/// #[derive(Default)]
+/// struct Owner(Option<everlog::HeaderView>);
+/// impl dsh::ImportSink for Owner {
+///     fn header(&mut self, header: &dsh::ImportHeader) -> Result<()> {
+///         self.0 = Some(header.view.clone());
+///         Ok(())
+///     }
+///     fn event(&mut self, _: NewEvent<'_>, _: Seq, _: u64) -> Result<()> {
+///         Ok(())
+///     }
+///     fn tool_result_data(&mut self, _: Seq) -> Result<Option<Vec<u8>>> {
+///         Ok(None)
+///     }
+/// }
+///
+/// let line = r#"{"type":"session","version":0,"id":"s","createdAt":7,"cwd":"/w","delegationDepth":2}"#;
+/// let mut owner = Owner::default();
+/// dsh::read_log(format!("{line}\n").as_bytes(), &Default::default(), &mut owner)?;
+/// let view = owner.0.unwrap();
+/// assert_eq!((view.id.as_str(), view.created_at_ms), (Some("s"), 7));
+/// assert_eq!((view.cwd.as_deref(), view.delegation_depth), (Some(&b"/w"[..]), 2));
+/// assert!(view.parent_session.is_none() && view.seed_length.is_none() && !view.subagent);
+/// # Ok::<(), everlog::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HeaderView {
     /// Name of the session.

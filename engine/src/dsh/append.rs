@@ -3,7 +3,7 @@
 use super::record::Fields;
 use crate::{Error, NewEvent, Result, limits};
 
-/// Reads a line `{"type","data","surfaceOp"?,"sourceEventSeqs"?,"ignorable"?,"time"?}` as an event to append. `data` is kept
+/// Reads one line of text, without its newline: `{"type","data","surfaceOp"?,"sourceEventSeqs"?,"ignorable"?,"time"?}` as an event to append. `data` is kept
 /// exactly as the line has it.
 ///
 /// ```

@@ -18,7 +18,27 @@ use crate::{Error, ErrorKind, Result, SessionId};
 /// What a placeholder directory starts with.
 const CWD_PLACEHOLDER: &[u8] = b"{{cwd}}";
 
-/// The header of a log that is imported.
+/// The header of a log that is imported (dsh-spec.md section 8.3), as an [`ImportSink`](super::ImportSink) gets it.
+///
+/// ```
+/// use everlog::{NewEvent, Result, Seq, dsh};
+/// struct Text(Vec<u8>);
+/// impl dsh::ImportSink for Text {
+///     fn header(&mut self, header: &dsh::ImportHeader) -> Result<()> {
+///         assert!(!header.placeholder_cwd && header.view.id.as_str() == Some("s"));
+///         self.0.clone_from(&header.text);
+///         Ok(())
+///     }
+/// #     fn event(&mut self, _: NewEvent<'_>, _: Seq, _: u64) -> Result<()> { Ok(()) }
+/// #     fn tool_result_data(&mut self, _: Seq) -> Result<Option<Vec<u8>>> { Ok(None) }
+///     // ...
+/// }
+/// let line = br#"{"type": "session", "version":0, "id":"s", "createdAt":1, "delegationDepth":0}"#;
+/// let mut sink = Text(Vec::new());
+/// dsh::read_log(&[&line[..], b"\n"].concat()[..], &Default::default(), &mut sink)?;
+/// assert_eq!(sink.0, line);
+/// # Ok::<(), everlog::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImportHeader {
@@ -146,7 +166,7 @@ fn too_deep() -> Error {
     Error::new(ErrorKind::Limit, what).with_field("header")
 }
 
-/// Members of a new session's header.
+/// Members of a new session's header (dsh-spec.md sections 1.2 and 8.3). Nothing is checked here; the reader checks it.
 #[derive(Clone, Copy, Debug)]
 pub struct NewHeader<'a> {
     /// Name of the session.
@@ -157,18 +177,25 @@ pub struct NewHeader<'a> {
     pub cwd: Option<&'a [u8]>,
     /// The session it was forked from.
     pub parent: Option<&'a SessionId>,
-    /// How many leading events it has from there.
+    /// How many leading events it has from there, 0 to 2^53 - 1.
     pub seed_length: Option<u64>,
     /// Whether it belongs to a subagent.
     pub subagent: bool,
-    /// How deep it stands in a chain of delegations; 0 for none.
+    /// How deep it stands in a chain of delegations, 0 to 2^53 - 1; 0 for none.
     pub delegation_depth: u64,
     /// The preset of its agent, as WTF-8.
     pub agent_preset: Option<&'a [u8]>,
 }
 
 impl<'a> NewHeader<'a> {
-    /// A header with nothing but what it must have.
+    /// A header with nothing but what it must have. `created_at_ms`: Unix milliseconds, 0 to 2^53 - 1.
+    ///
+    /// ```
+    /// let id = everlog::SessionId::new("s-7")?;
+    /// let header = everlog::dsh::NewHeader::new(&id, 1);
+    /// assert!(header.cwd.is_none() && header.delegation_depth == 0 && !header.subagent);
+    /// # Ok::<(), everlog::Error>(())
+    /// ```
     #[must_use]
     pub fn new(id: &'a SessionId, created_at_ms: u64) -> Self {
         Self {

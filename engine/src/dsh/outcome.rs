@@ -11,6 +11,25 @@ use std::fmt;
 use crate::Seq;
 
 /// What an offset counts.
+///
+/// ```
+/// use everlog::dsh;
+/// # use everlog::{NewEvent, Result, Seq};
+/// # struct Nowhere;
+/// # impl dsh::ImportSink for Nowhere {
+/// #     fn header(&mut self, _: &dsh::ImportHeader) -> Result<()> { Ok(()) }
+/// #     fn event(&mut self, _: NewEvent<'_>, _: Seq, _: u64) -> Result<()> { Ok(()) }
+/// #     fn tool_result_data(&mut self, _: Seq) -> Result<Option<Vec<u8>>> { Ok(None) }
+/// # }
+/// # let header = r#"{"type":"session","version":0,"id":"s","createdAt":1,"delegationDepth":0}"#;
+/// let mut log = Vec::new();
+/// dsh::FrameWriter::new()?.frame(format!("{header}\n").as_bytes(), &mut log)?;
+/// log.extend_from_slice(&[0x28, 0xB5]); // the next frame, cut
+/// let outcome = dsh::read_log(&log[..], &Default::default(), &mut Nowhere)?;
+/// let torn = outcome.warnings.iter().find_map(|warning| warning.torn).unwrap();
+/// assert_eq!((torn.place, torn.offset, torn.bytes), (dsh::Place::Compressed, log.len() as u64 - 2, 2));
+/// # Ok::<(), everlog::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
@@ -20,7 +39,25 @@ pub enum Place {
     Compressed,
 }
 
-/// Bytes at the end of the input that hold no whole event. They were not imported.
+/// Bytes at the end of the input that hold no whole event (dsh-spec.md section 8.6). They were not imported.
+///
+/// ```
+/// use everlog::dsh;
+/// # use everlog::{NewEvent, Result, Seq};
+/// # struct Nowhere;
+/// # impl dsh::ImportSink for Nowhere {
+/// #     fn header(&mut self, _: &dsh::ImportHeader) -> Result<()> { Ok(()) }
+/// #     fn event(&mut self, _: NewEvent<'_>, _: Seq, _: u64) -> Result<()> { Ok(()) }
+/// #     fn tool_result_data(&mut self, _: Seq) -> Result<Option<Vec<u8>>> { Ok(None) }
+/// # }
+/// # let header = r#"{"type":"session","version":0,"id":"s","createdAt":1,"delegationDepth":0}"#;
+/// let log = format!("{header}\n\0\0\0");
+/// let outcome = dsh::read_log(log.as_bytes(), &Default::default(), &mut Nowhere)?;
+/// let torn: dsh::TornTail = outcome.warnings[0].torn.unwrap();
+/// assert_eq!((torn.bytes, torn.line, torn.nul), (3, 2, true));
+/// assert!(torn.to_string().starts_with("3 NUL bytes after the last record"));
+/// # Ok::<(), everlog::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TornTail {
@@ -37,6 +74,10 @@ pub struct TornTail {
 }
 
 /// Kinds of [`Warning`].
+///
+/// ```
+/// assert_eq!(everlog::dsh::WarningKind::TornTail.name(), "torn-tail");
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum WarningKind {
@@ -56,13 +97,31 @@ pub enum WarningKind {
     PlaceholderId,
 }
 
-/// Something about the input that the user should know; it went in all the same.
+/// Something about the input that the user should know; it went in all the same. `Display` says it in a sentence.
+///
+/// ```
+/// use everlog::dsh;
+/// # use everlog::{NewEvent, Result, Seq};
+/// # struct Nowhere;
+/// # impl dsh::ImportSink for Nowhere {
+/// #     fn header(&mut self, _: &dsh::ImportHeader) -> Result<()> { Ok(()) }
+/// #     fn event(&mut self, _: NewEvent<'_>, _: Seq, _: u64) -> Result<()> { Ok(()) }
+/// #     fn tool_result_data(&mut self, _: Seq) -> Result<Option<Vec<u8>>> { Ok(None) }
+/// # }
+/// # let header = r#"{"type":"session","version":0,"id":"s","createdAt":1,"delegationDepth":0}"#;
+/// let log = format!("{header}\n\n\n");
+/// let outcome = dsh::read_log(log.as_bytes(), &Default::default(), &mut Nowhere)?;
+/// let blank = &outcome.warnings[0];
+/// assert_eq!((blank.kind, blank.line, blank.count), (dsh::WarningKind::BlankLine, 2, 2));
+/// assert_eq!(blank.to_string(), "2 blank lines were stepped over, the first is line 2");
+/// # Ok::<(), everlog::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Warning {
     /// What it is.
     pub kind: WarningKind,
-    /// Where it was met first.
+    /// Line where it was met first, from 1.
     pub line: u64,
     /// How often it was met; for a torn tail, its bytes.
     pub count: u64,
@@ -140,7 +199,36 @@ impl fmt::Display for TornTail {
     }
 }
 
-/// What an import did.
+/// What [`read_log`](super::read_log) read.
+///
+/// ```
+/// use everlog::{NewEvent, Result, Seq, dsh};
+///
+/// /// Takes everything, keeps nothing.
+/// struct Nowhere;
+/// impl dsh::ImportSink for Nowhere {
+///     fn header(&mut self, _: &dsh::ImportHeader) -> Result<()> {
+///         Ok(())
+///     }
+///     fn event(&mut self, _: NewEvent<'_>, _: Seq, _: u64) -> Result<()> {
+///         Ok(())
+///     }
+///     fn tool_result_data(&mut self, _: Seq) -> Result<Option<Vec<u8>>> {
+///         Ok(None)
+///     }
+/// }
+///
+/// let header = r#"{"type":"session","version":0,"id":"s","createdAt":1,"delegationDepth":0}"#;
+/// let text = format!("{header}\r\n{{\"type\"");
+/// let outcome = dsh::read_log(text.as_bytes(), &Default::default(), &mut Nowhere)?;
+/// assert_eq!((outcome.events, outcome.lines, outcome.torn_bytes), (0, 2, 7));
+/// assert!(!outcome.compressed && !outcome.projection);
+/// let [returns, tail] = &outcome.warnings[..] else { panic!() };
+/// assert_eq!((returns.kind, returns.line), (dsh::WarningKind::CarriageReturn, 1));
+/// let torn: dsh::TornTail = tail.torn.unwrap();
+/// assert_eq!((torn.place, torn.offset, torn.bytes, torn.line), (dsh::Place::Text, 75, 7, 2));
+/// # Ok::<(), everlog::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ImportOutcome {

@@ -16,7 +16,7 @@ use crate::{EventRef, Result, Seq};
 /// Fewest events that make a row.
 const RUN_MIN: u64 = 3;
 
-/// Writes events as lines, runs of chunks as packed rows.
+/// Writes events as lines, runs of three or more chunks as packed rows (dsh-spec.md section 8.4).
 ///
 /// Events must come in the order of their seq. [`PackWriter::finish`] must be called after the last.
 ///
@@ -69,10 +69,10 @@ impl PackWriter {
         Self::default()
     }
 
-    /// Takes the next event. Lines are appended to `out` when it is known what they are.
+    /// Takes the next event. Lines are appended to `out` when it is known what they are. [`PackWriter`] has an example.
     ///
     /// # Errors
-    /// As for [`write_event`].
+    /// `Invalid`, as for [`write_event`]. The event was not taken.
     pub fn push(&mut self, event: &EventRef<'_>, out: &mut Vec<u8>) -> Result<()> {
         if let Some(string) = self.next_string(event) {
             self.strings.push(b',');
@@ -96,7 +96,7 @@ impl PackWriter {
         Ok(())
     }
 
-    /// Writes what is left of a run.
+    /// Writes what is left of a run. The writer can be used again.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         let mut member = std::mem::take(&mut self.head);
         push_all(&mut member, &[b"\"\"", MEMBER_END]);

@@ -29,7 +29,36 @@ use crate::{Error, ErrorKind, NewEvent, Result, Seq, SessionId, limits};
 /// Byte order mark of UTF-8.
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// Takes what an import reads.
+/// Takes what an import reads. After an error no method is called again, and what was taken must be dropped.
+///
+/// ```
+/// use everlog::{NewEvent, Result, Seq, dsh};
+///
+/// /// Keeps the data of all events.
+/// struct Kept(Vec<(bool, Vec<u8>)>);
+/// impl dsh::ImportSink for Kept {
+///     fn header(&mut self, header: &dsh::ImportHeader) -> Result<()> {
+///         assert_eq!(header.view.id.as_str(), Some("s"));
+///         Ok(())
+///     }
+///     fn event(&mut self, event: NewEvent<'_>, seq: Seq, _line: u64) -> Result<()> {
+///         assert_eq!(seq, self.0.len() as u64);
+///         self.0.push((event.event_type == &b"tool/result"[..], event.data.into_owned()));
+///         Ok(())
+///     }
+///     fn tool_result_data(&mut self, seq: Seq) -> Result<Option<Vec<u8>>> {
+///         let kept = self.0.get(seq as usize);
+///         Ok(kept.filter(|(result, _)| *result).map(|(_, data)| data.clone()))
+///     }
+/// }
+///
+/// let header = r#"{"type":"session","version":0,"id":"s","createdAt":1,"delegationDepth":0}"#;
+/// let log = format!("{header}\n{{\"type\":\"note\",\"seq\":0,\"time\":2,\"data\":[ ]}}\n");
+/// let mut kept = Kept(Vec::new());
+/// dsh::read_log(log.as_bytes(), &Default::default(), &mut kept)?;
+/// assert_eq!(kept.0, [(false, b"[ ]".to_vec())]);
+/// # Ok::<(), everlog::Error>(())
+/// ```
 pub trait ImportSink {
     /// Takes the header, once, before the first event.
     ///
@@ -52,19 +81,26 @@ pub trait ImportSink {
 }
 
 /// Limits and names for [`read_log`].
+///
+/// ```
+/// use everlog::{dsh::ImportOptions, limits};
+/// let options = ImportOptions { depth_max: 64, ..ImportOptions::default() };
+/// assert_eq!(options.line_bytes_max, limits::LINE_BYTES_MAX);
+/// assert_eq!((options.event_bytes_max, options.window_log_max), (limits::EVENT_BYTES_MAX, 27));
+/// ```
 #[derive(Clone, Debug)]
 pub struct ImportOptions {
     /// What takes the place of a placeholder id in a projection: the name of the file.
     pub name: Option<SessionId>,
-    /// Longest line, in bytes.
+    /// Longest line, in bytes; 64 MiB by default.
     pub line_bytes_max: usize,
-    /// Largest `data` of an event, in bytes.
+    /// Largest `data` of an event, in bytes of JSON text; 48 MiB by default.
     pub event_bytes_max: usize,
-    /// Deepest nesting of `data`.
+    /// Deepest nesting of `data`, in levels; 4,096 by default.
     pub depth_max: usize,
-    /// Largest window of a Zstandard frame, as a power of two: 10 to 31.
+    /// Largest window of a Zstandard frame, as a power of two: 10 to 31; 27 (128 MiB) by default.
     pub window_log_max: u32,
-    /// Most bytes of text out of a compressed input.
+    /// Most bytes of text out of a compressed input; 64 GiB by default.
     pub decoded_bytes_max: u64,
 }
 
@@ -81,7 +117,8 @@ impl Default for ImportOptions {
     }
 }
 
-/// Reads a whole log of dsh, plain or compressed, and gives its header and events to `sink`.
+/// Reads a whole log of dsh, plain or compressed (dsh-spec.md sections 8.3 to 8.6), and gives its header and events to
+/// `sink`. Memory is bounded by one line.
 ///
 /// ```
 /// use everlog::dsh::{ImportHeader, ImportOptions, ImportSink, read_log};

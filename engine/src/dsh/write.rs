@@ -15,7 +15,7 @@ use crate::{Error, EventRef, Result, Seq, SurfaceOp};
 /// Room for everything in a line but its type, data and citations.
 const ENVELOPE_BYTES: usize = 160;
 
-/// Appends one event as a line with its newline.
+/// Appends one event as a line with its newline (dsh-spec.md section 8.4). The buffer is all that is written to.
 ///
 /// A newline between the tokens of `data`, which JSON allows and a line cannot hold, is left out.
 ///

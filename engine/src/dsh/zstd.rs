@@ -375,7 +375,17 @@ pub(super) fn read_some(reader: &mut impl Read, buf: &mut [u8]) -> Result<usize>
     }
 }
 
-/// Makes frames as dsh writes them: each with a checksum, at the level that is zstd's default.
+/// Makes frames as dsh writes them (dsh-spec.md section 8.5): each with a checksum, at the level that is zstd's default.
+///
+/// ```
+/// use everlog::dsh::FrameWriter;
+/// let mut frames = FrameWriter::new()?;
+/// let mut out = Vec::new();
+/// frames.frame(b"a header line\n", &mut out)?;
+/// frames.frame(b"the lines of a batch\n", &mut out)?;
+/// assert_eq!(out[..4], 0xFD2F_B528_u32.to_le_bytes());
+/// # Ok::<(), everlog::Error>(())
+/// ```
 pub struct FrameWriter {
     encoder: zstd::bulk::Compressor<'static>,
 }

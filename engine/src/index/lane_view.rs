@@ -8,7 +8,7 @@
 //!     them, and a reader that had taken them would see them claimed twice.
 //! L5. INDEX frames stand for the frames they cover only when they are whole and cover all from the segment's first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -67,6 +67,10 @@ pub(crate) struct LaneView {
     pub(crate) next_gsn: u64,
     pub(crate) next_session: u64,
     pub(crate) frames: u64,
+    /// Whether a walk came to the end of what was there.
+    pub(crate) is_read: bool,
+    /// Segments whose header is a stand-in: where their gsns begin is not known.
+    pub(crate) rebuilt: BTreeSet<SegmentNo>,
     store_id: [u8; 16],
     boot_id: [u8; 16],
     mapped: bool,
@@ -98,6 +102,8 @@ impl LaneView {
             next_gsn: 0,
             next_session: 0,
             frames: 0,
+            is_read: false,
+            rebuilt: BTreeSet::new(),
             store_id,
             boot_id,
             mapped,
@@ -105,6 +111,11 @@ impl LaneView {
             held_at: None,
             recovered: false,
         }
+    }
+
+    /// The same lane, of which nothing was read yet.
+    pub(crate) fn anew(&self, ids: ([u8; 16], [u8; 16]), mapped: bool, pool: Arc<Pool>) -> Self {
+        Self::new(self.no, self.dir.clone(), self.path.clone(), ids, mapped, pool)
     }
 
     fn find(&mut self, path: PathBuf, offset: u64, kind: &'static str, message: impl Into<String>) {
@@ -116,6 +127,20 @@ impl LaneView {
         {
             self.findings.push(f);
         }
+    }
+
+    /// Reads the slots, opens the segments that are new, and checks that none is missing.
+    pub(crate) fn look(&mut self) -> Result<()> {
+        let was_broken = self.is_broken();
+        self.read_slot()?;
+        self.list_segments()?;
+        self.check_chain();
+        if self.is_broken() && !was_broken {
+            // A folder that changes while it is listed may show a new name and not the one before it.
+            self.list_segments()?;
+            self.check_chain();
+        }
+        Ok(())
     }
 
     /// Reads the slots of the lane file.
@@ -136,11 +161,12 @@ impl LaneView {
         let mut numbers: Vec<SegmentNo> =
             self.dir.list()?.iter().filter_map(|e| name::parse_segment(&e.name)).collect();
         numbers.sort_unstable();
+        let newest = numbers.last().copied();
         for no in numbers {
             if self.segments.contains_key(&no) {
                 continue;
             }
-            if let Some(segment) = self.open_segment(no)? {
+            if let Some(segment) = self.open_segment(no, newest == Some(no))? {
                 self.segments.insert(no, Arc::new(segment));
             }
         }
@@ -148,7 +174,7 @@ impl LaneView {
     }
 
     /// Opens one segment; `None` when it holds nothing, or nothing that can be read.
-    fn open_segment(&mut self, no: SegmentNo) -> Result<Option<Segment>> {
+    fn open_segment(&mut self, no: SegmentNo, is_newest: bool) -> Result<Option<Segment>> {
         let path = self.path.join(name::segment(no));
         let file = match self.dir.open(&name::segment(no), OpenHow::Read) {
             Ok(f) => f,
@@ -166,7 +192,12 @@ impl LaneView {
         });
         let header = match decoded {
             Ok(h) => h,
-            Err(Fault::Zero) => return Ok(None),
+            // Made ahead, unless something names it.
+            Err(Fault::Zero)
+                if is_newest && !self.slot.as_ref().is_some_and(|s| s.segment == no) =>
+            {
+                return Ok(None);
+            }
             Err(Fault::Short) if n == 0 => return Ok(None),
             Err(Fault::Newer) => {
                 return Err(Error::new(
@@ -182,8 +213,10 @@ impl LaneView {
                         fault.clause()
                     );
                     self.find(path.clone(), 0, "segment-header", message);
+                    self.rebuilt.insert(no);
                     h
                 }
+                None if fault == Fault::Zero => return Ok(None),
                 None => {
                     // Nothing names it: it was being made when the machine went down.
                     let message = format!("the header cannot be read ({})", fault.clause());
@@ -300,19 +333,20 @@ impl LaneView {
             };
             let Some(segment) = self.segments.get(&no).cloned() else { return Ok(()) };
             let known_end = self.known_end(no);
-            let from = if from == 0 { self.enter(&segment, index, known_end)? } else { from };
             let limit = known_end.unwrap_or_else(|| self.limit_of(&segment));
             let held = self.held_at.filter(|h| h.0 == no);
             let limit = held.map_or(limit, |h| limit.min(h.1));
-            // Behind a known end nothing can be in flight.
-            let at_bad = if known_end.is_some() { AtBad::Resync } else { at_bad };
+            let from =
+                if from == 0 { self.enter(&segment, index, (known_end, limit))? } else { from };
+            let next = self.successor(no).map(|s| s.no());
+            // In a segment with a successor nothing can be in flight, whether or not that says where this one ends.
+            let at_bad = if next.is_some() { AtBad::Resync } else { at_bad };
             let end = self.walk(&segment, from, limit, index, at_bad)?;
-            match self.successor(no).filter(|_| held.is_none()) {
-                Some(next) if known_end.is_some() || end >= limit => {
-                    self.at = Some((next.no(), 0));
-                }
-                _ => {
+            match next.filter(|_| held.is_none()) {
+                Some(next) => self.at = Some((next, 0)),
+                None => {
                     self.at = Some((no, end));
+                    self.is_read = true;
                     return Ok(());
                 }
             }
@@ -344,11 +378,13 @@ impl LaneView {
         &mut self,
         segment: &Arc<Segment>,
         index: &mut Index,
-        known_end: Option<u64>,
+        (known_end, limit): (Option<u64>, u64),
     ) -> Result<u64> {
         let h = &segment.header;
         self.next_session = self.next_session.max(h.next_session);
-        if h.base_gsn > self.next_gsn && self.segments.range(..h.segment).next().is_some() {
+        let known = !self.rebuilt.contains(&h.segment);
+        if known && h.base_gsn > self.next_gsn && self.segments.range(..h.segment).next().is_some()
+        {
             let message = format!(
                 "events {} to {} of the lane are missing before it",
                 self.next_gsn,
@@ -356,7 +392,9 @@ impl LaneView {
             );
             self.find(segment.path.clone(), 0, "events-missing", message);
         }
-        self.next_gsn = h.base_gsn;
+        if known {
+            self.next_gsn = h.base_gsn;
+        }
         let hint = match (known_end.and_then(|_| segment.trailer()), &self.slot) {
             (Some(t), _) => t.index_offset,
             // After a power cut an INDEX may be on the disk without the frames that it lists.
@@ -369,15 +407,15 @@ impl LaneView {
             }
             _ => 0,
         };
-        Ok(match self.index_chain(segment, hint) {
+        Ok(match self.index_chain(segment, hint, limit) {
             Some(chain) if !chain.is_empty() => self.take_chain(segment, &chain, index),
             _ => HEADER_LEN,
         })
     }
 
-    /// INDEX frames of a segment, first to last; `None` when they do not cover all frames before the last of them, or
+    /// INDEX frames of a segment that end below `limit`, first to last; `None` when they do not cover all frames before the last of them, or
     /// when one cannot be read whole. Then the frames themselves are walked.
-    fn index_chain(&self, segment: &Segment, hint: u64) -> Option<Vec<Link>> {
+    fn index_chain(&self, segment: &Segment, hint: u64, limit: u64) -> Option<Vec<Link>> {
         let mut chain: Vec<Link> = Vec::new();
         let mut at = hint;
         while at != 0 {
@@ -398,6 +436,7 @@ impl LaneView {
         if chain.last().is_some_and(|first| first.from != HEADER_LEN) {
             return None;
         }
+        chain.retain(|link| link.end <= limit);
         chain.reverse();
         Some(chain)
     }
@@ -412,6 +451,7 @@ impl LaneView {
             self.next_session = self.next_session.max(frame.next_session);
             self.next_gsn = link.next_gsn;
             end = link.end;
+            self.at = Some((segment.no(), end));
         }
         end
     }
@@ -432,7 +472,9 @@ impl LaneView {
                 Step::End => return Ok(end),
                 Step::Frame { offset, header, payload } => {
                     end = offset + header.frame_len();
-                    self.take_frame(segment, offset, header, payload, index)?;
+                    self.take_frame(segment, offset, header, payload, index);
+                    // A walk that an error ends goes on from here: a frame is taken once.
+                    self.at = Some((segment.no(), end));
                     continue;
                 }
                 Step::Zero { offset } => (offset, Fault::Zero.clause()),
@@ -515,7 +557,7 @@ impl LaneView {
         h: crate::format::frame::FrameHeader,
         payload: &[u8],
         index: &mut Index,
-    ) -> Result<()> {
+    ) {
         if h.gsn != self.next_gsn {
             let message = format!("the frame has gsn {}, {} was due", h.gsn, self.next_gsn);
             self.find(segment.path.clone(), offset, "events-missing", message);
@@ -532,7 +574,6 @@ impl LaneView {
         if let Err(fault) = index.on_frame(place, &h, payload) {
             self.find(segment.path.clone(), offset, "payload", fault.clause());
         }
-        Ok(())
     }
 
     /// Bytes that the segments of the lane take on disk.

@@ -12,6 +12,7 @@ use super::Index;
 use super::lane_view::{AtBad, Finding, LaneView};
 use crate::error::Result;
 use crate::format::name;
+use crate::format::slot::LaneState;
 use crate::segment::{Pool, Segment};
 use crate::types::{LaneNo, SegmentNo};
 use crate::vfs::{EntryKind, VfsDir};
@@ -95,16 +96,23 @@ impl Lanes {
             return Ok(());
         }
         let Some(view) = self.views.get_mut(&no) else { return Ok(()) };
-        let first = view.at.is_none();
-        view.read_slot()?;
-        view.list_segments()?;
-        view.check_chain();
+        let first = !view.is_read;
+        view.look()?;
         view.advance(&mut self.index, if first { AtBad::Resync } else { AtBad::Stop })
     }
 
     /// Reads one lane again from its start: a recovery changed what it holds.
     pub(crate) fn segment(&self, lane: LaneNo, no: SegmentNo) -> Option<Arc<Segment>> {
         self.views.get(&lane)?.segments.get(&no).cloned()
+    }
+
+    /// Lanes of others whose writer failed, and that were not opened since.
+    pub(crate) fn failed(&self) -> Vec<LaneNo> {
+        let failed = |v: &&LaneView| {
+            v.slot.as_ref().is_some_and(|s| s.state == LaneState::Poisoned) && !v.is_broken()
+        };
+        let views = self.views.values().filter(failed);
+        views.map(|v| v.no).filter(|no| self.own != Some(*no)).collect()
     }
 
     /// What is wrong in any lane.

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use super::stage::Part;
 use super::{Active, Lane, Writer};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::frame::kind;
 use crate::limits;
 use crate::options::planted;
@@ -95,7 +95,7 @@ impl Lane {
         match self.poison.get() {
             None => Ok(()),
             Some(cause) => Err(Error::new(
-                crate::ErrorKind::OutcomeUnknown,
+                ErrorKind::OutcomeUnknown,
                 format!(
                     "{}; the events may or may not be stored: open the store again",
                     cause.message()
@@ -214,8 +214,17 @@ impl Lane {
         if planted!(self.options, NoSync) {
             return Ok(());
         }
+        // The system tells of lost bytes once a descriptor: of two syncs at once only one may hear of them, and the
+        // other must not take its own silence for success (M2).
+        let mut failed = self.sync_failed.lock();
+        if *failed {
+            return Err(Error::new(ErrorKind::Io, "an earlier sync of the lane failed")
+                .with_path(&segment.path));
+        }
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        segment.file()?.sync_data().map_err(|e| e.with_path(&segment.path))
+        let done = segment.file().and_then(|f| f.sync_data());
+        *failed = done.is_err();
+        done.map_err(|e| e.with_path(&segment.path))
     }
 
     fn raise_durable(&self, upto: u64, gsn: u64) {

@@ -80,6 +80,8 @@ pub(crate) struct Lane {
     pub(crate) stage: Mutex<stage::Stage>,
     pub(crate) write: Mutex<Writer>,
     pub(crate) sync: gate::Gate,
+    /// Held over each `sync_data` of a segment; whether one failed.
+    pub(crate) sync_failed: Mutex<bool>,
     pub(crate) written: AtomicU64,
     pub(crate) durable: AtomicU64,
     pub(crate) durable_gsn: AtomicU64,

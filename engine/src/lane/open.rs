@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::name;
 use crate::format::segment::{HEADER_LEN, SegmentHeader};
 use crate::format::slot::{LaneState, STRIDE, Slot};
-use crate::index::lane_view::LaneView;
+use crate::index::lane_view::{AtBad, LaneView};
 use crate::index::load::Lanes;
 use crate::options::{ReadMode, StoreOptions};
 use crate::recovery::apply::{self, Site};
@@ -121,9 +121,7 @@ impl LaneSite {
             false,
             Arc::default(),
         );
-        view.read_slot()?;
-        view.list_segments()?;
-        view.check_chain();
+        view.look()?;
         let slot = view.slot.clone();
         self.clear_leftovers(&held, &view, slot.as_ref())?;
         if view.is_broken() {
@@ -136,6 +134,16 @@ impl LaneSite {
         match view.segments.last_key_value().map(|(_, s)| s.clone()) {
             None => self.first_segment(held, slot.as_ref()),
             Some(segment) => {
+                // With a stand-in for the header, where its numbers begin is in the segments before it.
+                let lost_header = view.rebuilt.contains(&segment.no());
+                if lost_header {
+                    view.advance(&mut crate::index::Index::default(), AtBad::Resync)?;
+                }
+                let least = lost_header.then(|| {
+                    let durable = slot.as_ref().filter(|s| s.segment == segment.no());
+                    let durable = durable.map_or(0, |s| s.durable_gsn);
+                    (view.next_gsn.max(durable), view.next_session)
+                });
                 let epoch = segment.header.epoch;
                 let marked_gsn = marked
                     .iter()
@@ -143,7 +151,7 @@ impl LaneSite {
                     .map(|(_, g)| g + 1)
                     .max()
                     .unwrap_or(0);
-                self.recover_active(held, &segment, slot, same_boot, marked_gsn)
+                self.recover_active(held, (&segment, least), slot, same_boot, marked_gsn)
             }
         }
     }
@@ -235,7 +243,7 @@ impl LaneSite {
     fn recover_active(
         &self,
         held: Held,
-        segment: &Arc<Segment>,
+        (segment, least): (&Arc<Segment>, Option<(u64, u64)>),
         slot: Option<Slot>,
         same_boot: bool,
         marked_gsn: u64,
@@ -244,7 +252,13 @@ impl LaneSite {
             slot.as_ref().filter(|s| s.segment == segment.no()).map_or(0, |s| s.index_offset);
         let start = apply::survey_start(segment, hint, same_boot);
         let found = survey(segment, start, slot.as_ref(), marked_gsn, same_boot)?;
-        let p = plan(&found, same_boot);
+        let mut p = plan(&found, same_boot);
+        if let Some((gsn, session)) = least {
+            // Nothing more goes into a segment without a header.
+            p.new_epoch = true;
+            p.next_gsn = p.next_gsn.max(gsn);
+            p.next_session = p.next_session.max(session);
+        }
         let used = held.dir.list()?.iter().filter_map(|e| name::parse_segment(&e.name)).max();
         let next_no = used.unwrap_or(0).max(segment.no()) + 1;
         // In the same boot a CLOSE that reads well may not be on the disk; the slot says so once it is.
@@ -255,7 +269,10 @@ impl LaneSite {
         let mut report = RecoveryReport {
             lane: held.no,
             time_ms: self.vfs.now_ms(),
-            clean: found.closed && found.gaps.is_empty() && (!same_boot || closed_for_good),
+            clean: least.is_none()
+                && found.closed
+                && found.gaps.is_empty()
+                && (!same_boot || closed_for_good),
             frames: found.frames,
             epoch: segment.header.epoch + u32::from(p.new_epoch),
             ..RecoveryReport::default()
@@ -266,13 +283,23 @@ impl LaneSite {
             report.quarantine = Some(apply::keep_copy(&site, segment, from, upto)?);
             report.dropped_bytes = upto - from;
         }
+        if least.is_some() {
+            let path = segment.path.clone();
+            report.damage.push(DamagedRange { path, offset: 0, len: HEADER_LEN });
+        }
         for gap in &p.damage {
             let upto = gap.next.unwrap_or(found.watermark.max(gap.start));
             let len = upto.saturating_sub(gap.start);
             report.damage.push(DamagedRange { path: segment.path.clone(), offset: gap.start, len });
         }
-        if !report.clean && (p.rewrite.1 > p.rewrite.0 || p.new_epoch) {
-            apply::rewrite(&rw, p.rewrite.0, p.rewrite.1)?;
+        if !report.clean {
+            // The sync of a new header may have failed in this boot, whatever boot the slot names.
+            if same_boot || found.frames == 0 {
+                apply::rewrite(&rw, 0, HEADER_LEN)?;
+            }
+            if p.rewrite.1 > p.rewrite.0 || p.new_epoch {
+                apply::rewrite(&rw, p.rewrite.0, p.rewrite.1)?;
+            }
             report.rewritten_bytes = p.rewrite.1 - p.rewrite.0;
         }
         let (active, offset, next_no, index_offset) = if p.new_epoch {
@@ -357,6 +384,7 @@ impl LaneSite {
             stage: Mutex::new(stage),
             write: Mutex::new(Writer { active, written_gsn: r.gsn, slot }),
             sync: super::gate::Gate::default(),
+            sync_failed: Mutex::new(false),
             written: AtomicU64::new(0),
             durable: AtomicU64::new(0),
             durable_gsn: AtomicU64::new(r.gsn),

@@ -5,19 +5,44 @@ use std::path::{Path, PathBuf};
 
 use crate::types::LaneNo;
 
-/// A range of a segment that does not verify although it was acked, or followed by what does.
+/// A range of a segment that does not verify although it was acked, or is followed by what does verify.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// writer.close()?;
+/// let report = store.recovery_report().unwrap_or_default();
+/// for range in &report.damage {
+///     eprintln!("{}: {} bytes at {}", range.path.display(), range.len, range.offset);
+/// }
+/// assert!(report.damage.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DamagedRange {
     /// The segment file.
     pub path: PathBuf,
-    /// First byte.
+    /// First byte, from the start of the file.
     pub offset: u64,
     /// Bytes up to the next valid frame, or to the end of what was acked.
     pub len: u64,
 }
 
-/// What opening a lane found and did (docs/recovery.md).
+/// What opening a lane for writing found and did (recovery.md, "Verdicts"). A handle has one after its first write:
+/// [`Store::recovery_report`](crate::Store::recovery_report).
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// assert!(store.recovery_report().is_none());
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// let report = store.recovery_report().unwrap();
+/// assert_eq!((report.dropped_bytes, report.rewritten_bytes, report.epoch), (0, 0, 0));
+/// assert!(report.quarantine.is_none() && report.damage.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecoveryReport {
@@ -42,7 +67,14 @@ pub struct RecoveryReport {
 }
 
 impl RecoveryReport {
-    /// One line of JSON.
+    /// One line of JSON, without a newline: `v` (1), `lane`, `time`, `clean`, `frames`, `droppedBytes`, `rewrittenBytes`,
+    /// `epoch`, `quarantine` where there is one, and `damage` as `path`, `offset`, `len`. Paths that are no UTF-8 are shown
+    /// with replacement characters.
+    ///
+    /// ```
+    /// let line = everlog::RecoveryReport::default().to_json();
+    /// assert!(line.starts_with(r#"{"v":1,"lane":0,"#) && line.ends_with(r#""damage":[]}"#));
+    /// ```
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut out = format!(

@@ -152,11 +152,16 @@ impl Segment {
         {
             return Ok(false);
         }
-        let map = self.file().and_then(|f| f.map()).map_err(|e| e.with_path(&self.path))?;
-        let Some(map) = map else { return Ok(false) };
-        let done = map.copy_out(buf, offset);
-        *self.map.write() = Some(map);
-        Ok(done)
+        let made = self.file().and_then(|f| f.map()).map_err(|e| e.with_path(&self.path));
+        let done = matches!(&made, Ok(Some(map)) if map.copy_out(buf, offset));
+        let mut slot = self.map.write();
+        if let (Ok(Some(map)), None) = (&made, &*slot) {
+            *slot = Some(map.clone());
+        } else if let Source::Lazy { pool, .. } = &self.source {
+            // None was made, or another thread was first.
+            pool.maps.fetch_sub(1, Ordering::Relaxed);
+        }
+        made.map(|_| done)
     }
 
     /// Reads and verifies the header of the frame at `offset`.

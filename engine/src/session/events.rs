@@ -9,9 +9,25 @@ use crate::format::events::Events as FrameEvents;
 use crate::format::frame::flag;
 use crate::types::Seq;
 
-/// Events of a range of a session, in order; can be taken from the end as well.
+/// Events of a range of a session, in order; can be taken from the end as well. [`Session::iter`], [`Session::range`]
+/// and [`Session::last`] make one. It sees what was there when it was made, and reads one frame at a time.
 ///
-/// After a damaged frame the iterator gives its error and goes on behind it, so that what is whole is read.
+/// After a damaged frame the iterator gives its error, `Corrupt` with session and seq, and goes on behind it, so that
+/// what is whole is read. Other errors are those of [`Session::read`].
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// for n in ["0", "1", "2"] {
+///     writer.append(&everlog::NewEvent::new("note", n.as_bytes()))?;
+/// }
+/// let mut events: everlog::Events = writer.iter();
+/// let ends = (events.next().transpose()?, events.next_back().transpose()?);
+/// assert_eq!((ends.0.map(|e| e.seq), ends.1.map(|e| e.seq)), (Some(0), Some(2)));
+/// assert_eq!(events.count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Events {
     session: Session,

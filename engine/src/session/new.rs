@@ -8,14 +8,24 @@ use crate::index::Record;
 use crate::limits;
 use crate::types::{SessionId, SessionNo};
 
-/// What a new session says of itself (dsh-spec.md section 1.2).
+/// What a new session says of itself: its header (dsh-spec.md section 1.2), at most 1 MiB of JSON text. Values out of
+/// range are refused when the session is made.
 ///
 /// ```
-/// use everlog::NewSession;
-/// let new = NewSession::new("agent-7")?.with_cwd("/work").with_delegation_depth(1);
-/// assert_eq!(new.id().as_str(), Some("agent-7"));
-/// assert!(NewSession::new("").is_err());
-/// # Ok::<(), everlog::Error>(())
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// use everlog::{NewSession, SessionId};
+/// let new = NewSession::new("child")?
+///     .with_created_at_ms(1_700_000_000_000)
+///     .with_cwd("/work")
+///     .with_parent(SessionId::new("agent-7")?, Some(12))
+///     .with_subagent()
+///     .with_delegation_depth(1)
+///     .with_agent_preset("careful");
+/// assert_eq!(new.id().as_str(), Some("child"));
+/// let header = store.create_session(&new)?.header()?;
+/// assert!(header.ends_with(br#""origin":"subagent","delegationDepth":1,"agentPreset":"careful"}"#));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewSession {
@@ -35,11 +45,23 @@ impl NewSession {
     ///
     /// # Errors
     /// `Limit` when the id is empty or longer than 1,024 bytes.
+    ///
+    /// ```
+    /// use everlog::{ErrorKind, NewSession};
+    /// assert_eq!(NewSession::new("").map(|_| ()).map_err(|e| e.kind()), Err(ErrorKind::Limit));
+    /// ```
     pub fn new(id: &str) -> Result<Self> {
         Ok(Self::with_id(SessionId::new(id)?))
     }
 
     /// A session of that id, which may hold lone surrogates.
+    ///
+    /// ```
+    /// use everlog::{NewSession, SessionId};
+    /// let lone = SessionId::from_wtf8(b"\xed\xa0\x80")?;
+    /// assert_eq!(NewSession::with_id(lone.clone()).id(), &lone);
+    /// # Ok::<(), everlog::Error>(())
+    /// ```
     #[must_use]
     pub fn with_id(id: SessionId) -> Self {
         Self {
@@ -59,6 +81,15 @@ impl NewSession {
     ///
     /// # Errors
     /// `Invalid` when it is no header or breaks a rule, `Unsupported` for another version, `Limit`.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// let line = br#"{"type":"session", "version":0, "id":"a", "createdAt":1, "delegationDepth":0}"#;
+    /// let writer = store.create_session(&everlog::NewSession::from_header_line(line)?)?;
+    /// assert_eq!(writer.header()?, line);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn from_header_line(text: &[u8]) -> Result<Self> {
         let view = check_header(text).map_err(|r| r.header_error())?;
         Self::from_view(&view, text)
@@ -86,21 +117,22 @@ impl NewSession {
         self.created_at_ms
     }
 
-    /// When it was made, in Unix milliseconds, 0 or more; the store's clock without this.
+    /// When it was made, in Unix milliseconds, 0 to 2^53 - 1; the store's clock without this.
     #[must_use]
     pub fn with_created_at_ms(mut self, ms: i64) -> Self {
         self.created_at_ms = Some(ms);
         self
     }
 
-    /// Directory that the agent works in; an absolute path.
+    /// Directory that the agent works in: a path that is absolute on Unix or Windows. It need not exist.
     #[must_use]
     pub fn with_cwd(mut self, cwd: &str) -> Self {
         self.cwd = Some(cwd.as_bytes().to_vec());
         self
     }
 
-    /// The session that this one goes on from, and how many leading events it has from there.
+    /// The session that this one goes on from, which need not be in the store, and how many leading events it has from
+    /// there, 0 to 2^53 - 1. Nothing is copied.
     #[must_use]
     pub fn with_parent(mut self, parent: SessionId, seed_length: Option<u64>) -> Self {
         self.parent = Some(parent);
@@ -115,7 +147,7 @@ impl NewSession {
         self
     }
 
-    /// How deep it stands in a chain of delegations, up to 2^53 - 1.
+    /// How deep it stands in a chain of delegations, 0 to 2^53 - 1; 0 without this.
     #[must_use]
     pub fn with_delegation_depth(mut self, depth: u64) -> Self {
         self.delegation_depth = depth;
@@ -156,7 +188,18 @@ impl NewSession {
     }
 }
 
-/// One line of the list of sessions.
+/// One line of the list of sessions, as [`Store::sessions`](crate::Store::sessions) gives it.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// writer.append(&everlog::NewEvent::new("note", b"1").with_time_ms(9))?;
+/// let list = store.sessions()?;
+/// assert_eq!((list[0].id.as_str(), list[0].events, list[0].updated_ms), (Some("a"), 1, 9));
+/// assert!(list[0].bytes > 0 && list[0].cwd.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionInfo {
@@ -166,7 +209,7 @@ pub struct SessionInfo {
     pub no: SessionNo,
     /// When it was made, in Unix milliseconds.
     pub created_ms: i64,
-    /// Time of its last event, or when it was made.
+    /// Time of its last event, or when it was made; Unix milliseconds.
     pub updated_ms: i64,
     /// Events in it.
     pub events: u64,

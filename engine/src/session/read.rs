@@ -172,7 +172,7 @@ impl Session {
         &self.id
     }
 
-    /// Seq that the next event gets; as many events are there.
+    /// Seq that the next event gets; as many events are there. 0 to 2^53 - 1.
     #[must_use]
     pub fn next_seq(&self) -> Seq {
         // After a failed write the index is read again here; errors show at the first read.
@@ -184,6 +184,14 @@ impl Session {
     ///
     /// # Errors
     /// `Corrupt` when the frame is damaged, `Io`, `ForkedHandle`.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// assert!(writer.header()?.starts_with(br#"{"type":"session","version":0,"id":"a","createdAt":"#));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn header(&self) -> Result<Vec<u8>> {
         self.store.guard()?;
         let created = self.store.lanes.read().index.table.get(self.no).map(|r| r.created);
@@ -195,6 +203,19 @@ impl Session {
     ///
     /// # Errors
     /// As [`Store::refresh`](crate::Store::refresh).
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// use everlog::{NewEvent, Store, StoreOptions};
+    /// let other = Store::open(folder.path().join("s"), StoreOptions::default())?;
+    /// let session = other.session(writer.id())?;
+    /// writer.append(&NewEvent::new("note", b"1"))?;
+    /// session.refresh()?;
+    /// assert_eq!(session.next_seq(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn refresh(&self) -> Result<()> {
         self.store.guard()?;
         self.store.refresh()
@@ -205,6 +226,16 @@ impl Session {
     /// # Errors
     /// `NotFound` past the end, `Corrupt` when its frame is damaged, `Diverged` when two writers' events claim the seq,
     /// `Io`, `ForkedHandle`.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// writer.append(&everlog::NewEvent::new("note", b"[1, 2]"))?;
+    /// assert_eq!(writer.read(0)?.data[..], b"[1, 2]"[..]);
+    /// assert_eq!(writer.read(1).map_err(|e| e.kind()), Err(everlog::ErrorKind::NotFound));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read(&self, seq: Seq) -> Result<Event> {
         self.with(seq, &mut |e| e.to_owned())
     }
@@ -213,6 +244,15 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::read`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// writer.append(&everlog::NewEvent::new("note", b"[1, 2]"))?;
+    /// assert_eq!(writer.with(0, &mut |event| event.data.len())?, 6);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn with<T>(&self, seq: Seq, f: &mut dyn FnMut(&EventRef<'_>) -> T) -> Result<T> {
         self.store.guard()?;
         let mut near = self.near.lock();
@@ -324,13 +364,26 @@ impl Session {
     }
 
     /// Events of an inclusive range, cut to what is there.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// use everlog::NewEvent;
+    /// for n in ["0", "1", "2", "3"] {
+    ///     writer.append(&NewEvent::new("note", n.as_bytes()))?;
+    /// }
+    /// let seqs: Vec<u64> = writer.range(2, 9).map(|e| e.map(|e| e.seq)).collect::<Result<_, _>>()?;
+    /// assert_eq!(seqs, [2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn range(&self, first: Seq, last: Seq) -> Events {
         let end = self.next_seq().min(last.saturating_add(1));
         Events::new(self.clone(), first.min(end), end)
     }
 
-    /// The last `n` events, in order.
+    /// The last `n` events, in order; all of them when there are fewer. [`Session`] has an example.
     #[must_use]
     pub fn last(&self, n: u64) -> Events {
         let end = self.next_seq();
@@ -338,6 +391,15 @@ impl Session {
     }
 
     /// All events, in order; reversible.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// writer.append(&everlog::NewEvent::new("note", b"1"))?;
+    /// assert_eq!(writer.iter().rev().count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn iter(&self) -> Events {
         Events::new(self.clone(), 0, self.next_seq())
@@ -347,6 +409,20 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::read`], and what `f` gives, which ends it.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// writer.append(&everlog::NewEvent::new("note", b"[1, 2]"))?;
+    /// let mut bytes = 0;
+    /// writer.for_each(0, u64::MAX, &mut |event| {
+    ///     bytes += event.data.len();
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(bytes, 6);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn for_each(
         &self,
         first: Seq,

@@ -7,7 +7,7 @@ use crate::lane::Lane;
 use crate::options::Level;
 use crate::types::{EventId, Seq};
 
-/// Proof of an append: its seqs, and a way to wait for a higher level.
+/// Proof of an append: its seqs, and a way to wait for a higher level. Dropping it changes nothing.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -15,7 +15,8 @@ use crate::types::{EventId, Seq};
 /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
 /// use everlog::{Level, NewEvent};
 /// let receipt = writer.append(&NewEvent::new("note", b"1"))?;
-/// assert_eq!(receipt.last_seq(), 0);
+/// assert_eq!((receipt.first_seq(), receipt.last_seq(), receipt.level()), (0, 0, Level::Os));
+/// assert_eq!(receipt.first_id(), writer.event_id(0)?);
 /// receipt.wait(Level::Sync)?;
 /// assert!(receipt.poll(Level::Sync)?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

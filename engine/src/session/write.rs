@@ -75,13 +75,25 @@ impl SessionWriter {
         Self { session, lane, lock: Some(lock), next_seq, surface, pos, payload: Vec::new() }
     }
 
-    /// Seq that the next event gets.
+    /// Seq that the next event gets, 0 to 2^53 - 1.
     #[must_use]
     pub fn next_seq(&self) -> Seq {
         self.next_seq
     }
 
     /// The surface as the events so far have left it.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// use everlog::{NewEvent, SurfaceOp};
+    /// let text = br#"{"id":"m","role":"user","source":{"kind":"human"},"content":[]}"#;
+    /// writer.append(&NewEvent::new("note", b"1"))?;
+    /// writer.append(&NewEvent::new("user/message", text).with_surface_op(SurfaceOp::Append))?;
+    /// assert_eq!(writer.surface().iter().collect::<Vec<_>>(), [1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn surface(&self) -> &Surface {
         &self.surface
@@ -91,6 +103,18 @@ impl SessionWriter {
     ///
     /// # Errors
     /// As [`SessionWriter::append_batch`].
+    ///
+    /// # Durability
+    /// As [`SessionWriter::append_batch`] at that level: `os` unless the store or the handle says otherwise.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// let receipt = writer.append(&everlog::NewEvent::new("note", b"1"))?;
+    /// assert_eq!((receipt.last_seq(), receipt.level()), (0, everlog::Level::Os));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn append(&mut self, event: &NewEvent<'_>) -> Result<Receipt> {
         let level = self.session.store.default_level();
         self.append_batch(std::slice::from_ref(event), level)
@@ -101,6 +125,9 @@ impl SessionWriter {
     /// # Errors
     /// `Invalid` when the value has no JSON form (NaN, an infinity, -0.0, a map with keys that are neither strings nor
     /// numbers); else as [`SessionWriter::append_batch`].
+    ///
+    /// # Durability
+    /// As [`SessionWriter::append`].
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -126,15 +153,30 @@ impl SessionWriter {
         self.append_batch(std::slice::from_ref(&event), level)
     }
 
-    /// Appends events, all or none, and returns when they have reached `level`.
+    /// Appends 1 to 65,535 events, at most 64 MiB as they are encoded, all or none, and returns when they have reached
+    /// `level`.
     ///
     /// # Errors
-    /// `Invalid` when an event breaks a rule (the error names field and seq), `Limit`, `StorageFull` (nothing was
-    /// accepted), `OutcomeUnknown` when the write or sync failed, `Poisoned`, `ForkedHandle`.
+    /// `Invalid` when an event breaks a rule of dsh-spec.md section 2 or 4 (the error names field and seq), `Limit`,
+    /// `StorageFull`: nothing was accepted. `OutcomeUnknown` when the write or sync failed, `Poisoned` after that,
+    /// `ForkedHandle`.
     ///
     /// # Durability
     /// With [`Level::Os`] the events survive the process when this returns, with [`Level::Sync`] the machine, with
-    /// [`Level::Buffered`] neither yet.
+    /// [`Level::Buffered`] neither yet. They are one frame (format.md section 6): all or none, also after a crash.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// use everlog::{ErrorKind, Level, NewEvent};
+    /// let batch = [NewEvent::new("note", b"1"), NewEvent::new("note", b"{broken")];
+    /// let refused = writer.append_batch(&batch, Level::Sync).unwrap_err();
+    /// assert_eq!((refused.kind(), refused.seq()), (ErrorKind::Invalid, Some(1)));
+    /// assert_eq!(writer.next_seq(), 0);
+    /// writer.append_batch(&batch[..1], Level::Sync)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn append_batch(&mut self, events: &[NewEvent<'_>], level: Level) -> Result<Receipt> {
         let rules = self.rules();
         self.append_under(&rules, events, level)
@@ -173,6 +215,21 @@ impl SessionWriter {
     ///
     /// # Errors
     /// `Conflict` when it is not: [`Error::expected`] gives the real one. Else as [`SessionWriter::append_batch`].
+    ///
+    /// # Durability
+    /// As [`SessionWriter::append_batch`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// use everlog::{ErrorKind, Level, NewEvent};
+    /// let event = [NewEvent::new("note", b"1")];
+    /// writer.append_expecting(0, &event, Level::Os)?;
+    /// let late = writer.append_expecting(0, &event, Level::Os).unwrap_err();
+    /// assert_eq!((late.kind(), late.expected()), (ErrorKind::Conflict, Some(1)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn append_expecting(
         &mut self,
         next_seq: Seq,
@@ -305,6 +362,19 @@ impl SessionWriter {
     ///
     /// # Durability
     /// All events of the session survive the machine.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// use everlog::{NewEvent, Store, StoreOptions};
+    /// writer.append(&NewEvent::new("note", b"1"))?;
+    /// let id = writer.id().clone();
+    /// writer.close()?;
+    /// let other = Store::open(folder.path().join("s"), StoreOptions::default())?;
+    /// assert_eq!(other.writer(&id)?.next_seq(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn close(mut self) -> Result<()> {
         self.session.store.guard()?;
         self.let_go()

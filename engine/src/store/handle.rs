@@ -6,7 +6,15 @@ use crate::recovery::report::RecoveryReport;
 use crate::types::SessionId;
 
 impl Store {
-    /// Identity of the store.
+    /// Identity of the store: 16 random bytes, given when it was made (format.md section 3).
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// let again = everlog::Store::open(folder.path().join("s"), Default::default())?;
+    /// assert_eq!(store.id(), again.id());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn id(&self) -> [u8; 16] {
         self.inner.file.store_id
@@ -16,6 +24,17 @@ impl Store {
     ///
     /// # Errors
     /// `ForkedHandle`, `Io`, `Unsupported` when a newer version wrote.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// let other = everlog::Store::open(folder.path().join("s"), Default::default())?;
+    /// store.create_session(&everlog::NewSession::new("b")?)?;
+    /// other.refresh()?;
+    /// assert_eq!(other.find_sessions(b"").len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn refresh(&self) -> Result<()> {
         self.inner.guard()?;
         self.inner.refresh()
@@ -28,6 +47,17 @@ impl Store {
     ///
     /// # Durability
     /// All events appended through this handle before the call survive the machine.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// use everlog::{Level, NewEvent};
+    /// let receipt = writer.append_batch(&[NewEvent::new("note", b"1")], Level::Buffered)?;
+    /// store.sync()?;
+    /// assert!(receipt.poll(Level::Sync)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn sync(&self) -> Result<()> {
         self.inner.guard()?;
         match self.inner.own_lane() {
@@ -36,10 +66,21 @@ impl Store {
         }
     }
 
-    /// Does the background work that is due. Machines with threads do it by themselves.
+    /// Does the background work that is due: syncs what has waited long enough, makes segments ahead. Machines with threads
+    /// ([`Vfs::has_threads`](crate::vfs::Vfs::has_threads)) do it by themselves.
     ///
     /// # Errors
     /// As [`Store::sync`].
+    ///
+    /// # Durability
+    /// None that can be counted on: what is due depends on the clock.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// store.upkeep()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn upkeep(&self) -> Result<()> {
         self.inner.guard()?;
         match self.inner.own_lane() {
@@ -55,19 +96,48 @@ impl Store {
     /// As [`Store::sync`].
     ///
     /// # Durability
-    /// All events appended through this handle survive the machine.
+    /// All events appended through this handle and its clones survive the machine.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// use everlog::{ErrorKind, NewEvent};
+    /// store.close()?;
+    /// let late = writer.append(&NewEvent::new("note", b"1")).map(|_| ()).map_err(|e| e.kind());
+    /// assert_eq!(late, Err(ErrorKind::ReadOnly));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn close(self) -> Result<()> {
         self.inner.guard()?;
         self.inner.close()
     }
 
     /// What opening this handle's lane found; `None` before the first write.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// assert!(store.recovery_report().is_some_and(|report| report.damage.is_empty()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn recovery_report(&self) -> Option<RecoveryReport> {
         self.inner.report.lock().clone()
     }
 
     /// Ids of visible sessions that start with these bytes of WTF-8, sorted.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// let ids = store.find_sessions(b"a");
+    /// assert_eq!((ids.len(), &ids[0]), (1, writer.id()));
+    /// assert!(store.find_sessions(b"b").is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn find_sessions(&self, prefix: &[u8]) -> Vec<SessionId> {
         let lanes = self.inner.lanes.read();
@@ -84,7 +154,18 @@ impl Store {
         out
     }
 
-    /// How often the lane wrote and synced, for tests and figures: (`write_at` calls, `sync_data` calls).
+    /// How often the lane wrote and synced, for tests and figures: (`write_at` calls, `sync_data` calls), from 0 when the lane
+    /// was opened.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// let before = store.io_counts().1;
+    /// writer.append_batch(&[everlog::NewEvent::new("note", b"1")], everlog::Level::Sync)?;
+    /// assert!(store.io_counts().1 > before);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn io_counts(&self) -> (u64, u64) {
         use std::sync::atomic::Ordering::Relaxed;

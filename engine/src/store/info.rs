@@ -8,7 +8,19 @@ use crate::options::Level;
 use crate::session::SessionInfo;
 use crate::vfs::OpenHow;
 
-/// Figures of a store.
+/// Figures of a store, as far as this handle has read it.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// writer.append(&everlog::NewEvent::new("note", b"1"))?;
+/// let info = store.info()?;
+/// assert_eq!((info.format, info.sessions, info.events), (1, 1, 1));
+/// assert_eq!((info.lanes, info.segments, info.default_level), (1, 1, everlog::Level::Os));
+/// assert!(info.bytes < info.reserved_bytes && info.store_id == store.id());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoreInfo {
@@ -35,10 +47,20 @@ pub struct StoreInfo {
 }
 
 impl Store {
-    /// Visible sessions: their headers and figures, in no order. Reads no event.
+    /// Visible sessions: their headers and figures, in no order. Reads no event. Imports that were not finished are not
+    /// visible.
     ///
     /// # Errors
     /// `Corrupt` when a create frame is damaged, `Io`, `ForkedHandle`.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+    /// let ids: Vec<_> = store.sessions()?.into_iter().map(|info| info.id).collect();
+    /// assert_eq!(ids, [writer.id().clone()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn sessions(&self) -> Result<Vec<SessionInfo>> {
         self.inner.guard()?;
         let records: Vec<Record> = {
@@ -54,10 +76,10 @@ impl Store {
         Ok(out)
     }
 
-    /// Figures of the store.
+    /// Figures of the store. [`StoreInfo`] has an example.
     ///
     /// # Errors
-    /// `ForkedHandle`.
+    /// `ForkedHandle`, and what re-reading the index gives after a failed write: `Io`, `Unsupported`.
     pub fn info(&self) -> Result<StoreInfo> {
         self.inner.guard()?;
         let lanes = self.inner.lanes.read();
@@ -76,10 +98,18 @@ impl Store {
         })
     }
 
-    /// Reports of past recoveries of all lanes, one JSON object each, oldest first in each lane.
+    /// Reports of past recoveries of all lanes, one JSON object each, oldest first in each lane, as
+    /// [`RecoveryReport::to_json`](crate::RecoveryReport::to_json) made them. Of each lane the last MiB is read.
     ///
     /// # Errors
     /// `Io`, `ForkedHandle`.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// assert!(store.recoveries()?.iter().all(|line| line.starts_with('{')));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn recoveries(&self) -> Result<Vec<String>> {
         const BYTES_MAX: u64 = 1 << 20;
         self.inner.guard()?;

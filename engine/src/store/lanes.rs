@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::frame::kind;
 use crate::handle::StoreInner;
+use crate::index::lane_view::LaneView;
 use crate::index::load::Lanes;
 use crate::lane::Lane;
 use crate::lane::open::{Held, Recovered};
@@ -88,6 +89,8 @@ impl StoreInner {
         let report = r.report.clone();
         let segment = r.segment.clone();
         let clean = report.clean;
+        // The slot first: that of a failed writer holds readers at what was durable then.
+        let lane = self.site.go_on(r, self.lanes.clone())?;
         {
             let mut lanes = self.lanes.write();
             if report.dropped_bytes > 0 || !report.damage.is_empty() {
@@ -103,7 +106,6 @@ impl StoreInner {
                 view.segments.insert(segment.no(), segment);
             }
         }
-        let lane = self.site.go_on(r, self.lanes.clone())?;
         *self.report.lock() = Some(report);
         if !clean {
             let mut stage = lane.stage.lock();
@@ -165,8 +167,10 @@ impl StoreInner {
         let own = self.own_lane();
         let Some(lane) = own else {
             let mut lanes = self.lanes.write();
-            *lanes = lanes.anew();
-            return lanes.refresh();
+            let mut fresh = lanes.anew();
+            fresh.refresh()?;
+            *lanes = fresh;
+            return Ok(());
         };
         loop {
             lane.flush_to(lane.staged_pos())?;
@@ -177,21 +181,27 @@ impl StoreInner {
             let mut lanes = self.lanes.write();
             let segments =
                 lanes.views.get(&lane.no).map(|v| v.segments.clone()).unwrap_or_default();
-            *lanes = lanes.anew();
-            lanes.refresh()?;
-            lanes.own = Some(lane.no);
-            if let Some(view) = lanes.views.get_mut(&lane.no) {
+            // Kept apart until it is whole: appends go on with what is there.
+            let mut fresh = lanes.anew();
+            fresh.refresh()?;
+            fresh.own = Some(lane.no);
+            if let Some(view) = fresh.views.get_mut(&lane.no) {
                 view.segments.extend(segments);
             }
+            *lanes = fresh;
             return Ok(());
         }
     }
 }
 
 impl Lanes {
-    /// An index of the same store of which nothing was read yet.
+    /// An index of the same store of which nothing was read yet. It shares the open folders.
     pub(crate) fn anew(&self) -> Self {
         let ids = (self.store_id, self.boot_id);
-        Self::new(self.dir.clone(), self.path.clone(), ids, self.mapped)
+        let mut fresh = Self::new(self.dir.clone(), self.path.clone(), ids, self.mapped);
+        fresh.pool = self.pool.clone();
+        let again = |v: &LaneView| v.anew(ids, self.mapped, self.pool.clone());
+        fresh.views = self.views.iter().map(|(no, v)| (*no, again(v))).collect();
+        fresh
     }
 }

@@ -48,7 +48,7 @@ impl Store {
     /// `Exists` when there is a store, `Invalid` for an option out of range, `StorageFull`, `Io`.
     ///
     /// # Durability
-    /// The store survives the machine when this returns.
+    /// The store survives the machine when this returns. A crash before leaves no store or a whole one.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -63,7 +63,7 @@ impl Store {
         Self::create_on(OsVfs::shared(), path.as_ref(), options)
     }
 
-    /// Opens a store.
+    /// Opens a store: reads what all its lanes hold. Writes nothing, and takes no lock; the first write does.
     ///
     /// # Errors
     /// `NotFound` when there is none, `Unsupported` when a newer version wrote it, `InsecurePermissions` when others may
@@ -81,17 +81,30 @@ impl Store {
     /// [`Store::create`] on another disk: a simulated one, in tests.
     ///
     /// # Errors
-    /// As [`Store::create`].
+    /// As [`Store::create`], and what the disk gives.
+    ///
+    /// # Durability
+    /// As [`Store::create`], as far as the disk keeps the rules of [`crate::vfs`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// use everlog::{Store, StoreOptions, vfs::OsVfs};
+    /// let disk = std::sync::Arc::new(OsVfs::new());
+    /// let path = folder.path().join("s");
+    /// let store = Store::create_on(disk.clone(), &path, StoreOptions::default())?;
+    /// assert_eq!(Store::open_on(disk, &path, StoreOptions::default())?.id(), store.id());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn create_on(vfs: Arc<dyn Vfs>, path: &Path, options: StoreOptions) -> Result<Self> {
         options.check()?;
         create::make(&*vfs, path, &options)?;
         Self::open_on(vfs, path, options)
     }
 
-    /// [`Store::open`] on another disk: a simulated one, in tests.
+    /// [`Store::open`] on another disk: a simulated one, in tests. [`Store::create_on`] has an example.
     ///
     /// # Errors
-    /// As [`Store::open`].
+    /// As [`Store::open`], and what the disk gives.
     pub fn open_on(vfs: Arc<dyn Vfs>, path: &Path, options: StoreOptions) -> Result<Self> {
         options.check()?;
         Ok(Self { inner: open::open(vfs, path, options)? })

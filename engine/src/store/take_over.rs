@@ -196,7 +196,7 @@ impl Store {
     /// breaks a rule (dsh-spec.md section 1.2), `Limit`, `StorageFull`, `ReadOnly`, `Poisoned`, `OutcomeUnknown`.
     ///
     /// # Durability
-    /// The session survives the process when this returns, the machine with its first synced event.
+    /// The session survives the process when this returns, the machine with its first synced event or at the next sync.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -264,6 +264,19 @@ impl Store {
     ///
     /// # Durability
     /// Everything that the session holds survives the machine when this returns, unless this handle wrote it.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// use everlog::{ErrorKind, NewSession};
+    /// let first = store.create_session(&NewSession::new("agent-7")?)?;
+    /// let id = first.id().clone();
+    /// let second = store.writer(&id).map(|_| ()).map_err(|e| e.kind());
+    /// assert_eq!(second, Err(ErrorKind::Locked));
+    /// first.close()?;
+    /// assert_eq!(store.writer(&id)?.next_seq(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn writer(&self, id: &SessionId) -> Result<SessionWriter> {
         let inner = &self.inner;
         inner.guard_write()?;
@@ -288,7 +301,18 @@ impl Store {
     /// Opens a session to read it. Needs no lock.
     ///
     /// # Errors
-    /// `NotFound`, `Unsupported` for a fork, `ForkedHandle`.
+    /// `NotFound`, `Unsupported` for a fork (format.md section 7.3), `ForkedHandle`.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// use everlog::{ErrorKind, NewSession, SessionId};
+    /// store.create_session(&NewSession::new("agent-7")?)?;
+    /// assert_eq!(store.session(&SessionId::new("agent-7")?)?.next_seq(), 0);
+    /// let none = store.session(&SessionId::new("agent")?).map(|_| ()).map_err(|e| e.kind());
+    /// assert_eq!(none, Err(ErrorKind::NotFound));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn session(&self, id: &SessionId) -> Result<Session> {
         self.inner.guard()?;
         let record = self.inner.visible(id)?;

@@ -29,6 +29,15 @@ pub(crate) mod os;
 pub use os::OsVfs;
 
 /// Permissions of a new file or folder.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// use everlog::{Store, StoreOptions, vfs::Access};
+/// let shared = StoreOptions::default().with_access(Access::Group);
+/// Store::create(folder.path().join("s"), shared)?;
+/// assert_eq!(Access::default(), Access::Private);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
     /// Only the user: folders 0700, files 0600.
@@ -39,6 +48,17 @@ pub enum Access {
 }
 
 /// How a file is opened.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// use everlog::vfs::{Access, OpenHow, OsVfs, Vfs};
+/// let root = OsVfs::new().create_root(&folder.path().join("r"), Access::Private)?;
+/// let new = OpenHow::CreateNew(Access::Private);
+/// root.open("f", new)?;
+/// assert_eq!(root.open("f", new).unwrap_err().kind(), everlog::ErrorKind::Exists);
+/// assert_eq!(root.open("f", OpenHow::Read)?.len()?, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenHow {
     /// An existing file, to read.
@@ -50,6 +70,19 @@ pub enum OpenHow {
 }
 
 /// What kind of lock is asked for on a range.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// use everlog::vfs::{Access, OpenHow, OsVfs, Vfs};
+/// let root = OsVfs::new().create_root(&folder.path().join("r"), Access::Private)?;
+/// use everlog::vfs::LockKind;
+/// let one = root.open("f", OpenHow::CreateNew(Access::Private))?;
+/// let two = root.open("f", OpenHow::ReadWrite)?;
+/// assert!(one.try_lock_range(0, 8, LockKind::Shared)?);
+/// assert!(two.try_lock_range(0, 8, LockKind::Shared)?);
+/// assert!(!two.try_lock_range(0, 8, LockKind::Exclusive)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockKind {
     /// Many holders at once, none of them exclusive.
@@ -59,6 +92,16 @@ pub enum LockKind {
 }
 
 /// What a name in a folder stands for.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// use everlog::vfs::{Access, OpenHow, OsVfs, Vfs};
+/// let root = OsVfs::new().create_root(&folder.path().join("r"), Access::Private)?;
+/// use everlog::vfs::EntryKind;
+/// root.create_dir("d", Access::Private)?;
+/// assert_eq!(root.list()?[0].kind, EntryKind::Dir);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EntryKind {
     /// A regular file.
@@ -70,6 +113,16 @@ pub enum EntryKind {
 }
 
 /// One name in a folder.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// use everlog::vfs::{Access, OpenHow, OsVfs, Vfs};
+/// let root = OsVfs::new().create_root(&folder.path().join("r"), Access::Private)?;
+/// root.open("f", OpenHow::CreateNew(Access::Private))?;
+/// let names: Vec<Vec<u8>> = root.list()?.into_iter().map(|entry| entry.name).collect();
+/// assert_eq!(names, [b"f"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DirEntry {
     /// The name, as bytes of the file system.
@@ -79,6 +132,15 @@ pub struct DirEntry {
 }
 
 /// Room on the file system that holds a folder.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// use everlog::vfs::{Access, OpenHow, OsVfs, Vfs};
+/// let root = OsVfs::new().create_root(&folder.path().join("r"), Access::Private)?;
+/// let space = root.space()?;
+/// assert!(space.free_bytes <= space.total_bytes);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Space {
     /// Bytes that this user can still allocate.
@@ -88,6 +150,15 @@ pub struct Space {
 }
 
 /// Who may open a file or folder, as far as the engine cares.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// use everlog::vfs::{Access, OpenHow, OsVfs, Vfs};
+/// let root = OsVfs::new().create_root(&folder.path().join("r"), Access::Private)?;
+/// let who = root.ownership()?;
+/// assert!(who.own && !who.group_write && !who.world);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ownership {
     /// Whether this process's user owns it.
@@ -99,6 +170,17 @@ pub struct Ownership {
 }
 
 /// The machine and its file systems, as one process sees them.
+///
+/// ```
+/// use everlog::vfs::{OsVfs, Vfs};
+/// let machine = OsVfs::new();
+/// let before = machine.monotonic_ns();
+/// machine.sleep_ms(1);
+/// assert!(machine.monotonic_ns() - before >= 1_000_000);
+/// assert_eq!(machine.boot_id(), OsVfs::new().boot_id());
+/// assert_ne!(machine.random_u64(), machine.random_u64());
+/// assert!(machine.open_root("/nowhere/at/all".as_ref()).is_err());
+/// ```
 pub trait Vfs: Debug + Send + Sync {
     /// Opens an existing folder by path.
     ///
@@ -108,6 +190,9 @@ pub trait Vfs: Debug + Send + Sync {
 
     /// Makes a folder by path, with the folders above it where they are missing, and opens it. An existing folder is
     /// opened as it is. The new name and those above it are synced before this returns.
+    ///
+    /// # Durability
+    /// The folder and the names made on the way survive the machine when this returns.
     ///
     /// # Errors
     /// `Io`, `StorageFull`.
@@ -142,8 +227,27 @@ pub trait Vfs: Debug + Send + Sync {
 }
 
 /// An open folder. Names are single components: no separator, not `.` or `..`, not empty.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// use everlog::vfs::{Access, OpenHow, OsVfs, Vfs};
+/// let root = OsVfs::new().create_root(&folder.path().join("r"), Access::Private)?;
+/// root.create_dir("d", Access::Private)?;
+/// let file = root.open("d.tmp", OpenHow::CreateNew(Access::Private))?;
+/// file.write_at(b"whole", 0)?;
+/// file.sync_data()?;
+/// root.link("d.tmp", "f")?;
+/// root.remove("d.tmp")?;
+/// root.remove_dir("d")?;
+/// root.sync()?; // from here on the name `f` survives the machine
+/// assert_eq!(root.list()?.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait VfsDir: Debug + Send + Sync {
-    /// Makes a folder of that name. Durable after [`VfsDir::sync`] of this folder.
+    /// Makes a folder of that name.
+    ///
+    /// # Durability
+    /// The name survives the machine after [`VfsDir::sync`] of this folder.
     ///
     /// # Errors
     /// `Exists` when the name is taken, `StorageFull`, `Io`.
@@ -158,11 +262,17 @@ pub trait VfsDir: Debug + Send + Sync {
     /// Opens or makes a regular file of that name, refusing symbolic links and everything that is no regular file. A
     /// file opened for writing has exactly one name. A new file is empty; its name is durable after [`VfsDir::sync`].
     ///
+    /// # Durability
+    /// A new name survives the machine after [`VfsDir::sync`] of this folder.
+    ///
     /// # Errors
     /// `NotFound`, `Exists`, `StorageFull`, `InsecurePermissions` (no regular file, or more than one name), `Io`.
     fn open(&self, name: &str, how: OpenHow) -> Result<Arc<dyn VfsFile>>;
 
     /// Gives the file `from` the second name `to` in the same folder, atomically: one of many racing callers wins.
+    ///
+    /// # Durability
+    /// The new name survives the machine after [`VfsDir::sync`]; until then both names may be found, or one.
     ///
     /// # Errors
     /// `Exists` when `to` is taken, `NotFound`, `Io`.
@@ -170,11 +280,17 @@ pub trait VfsDir: Debug + Send + Sync {
 
     /// Removes the name of a file. Open handles and maps go on working.
     ///
+    /// # Durability
+    /// The name may come back until [`VfsDir::sync`] returned.
+    ///
     /// # Errors
     /// `NotFound`, `Io`.
     fn remove(&self, name: &str) -> Result<()>;
 
     /// Removes an empty folder of that name.
+    ///
+    /// # Durability
+    /// The name may come back until [`VfsDir::sync`] returned.
     ///
     /// # Errors
     /// `NotFound`, `Io`.
@@ -187,6 +303,9 @@ pub trait VfsDir: Debug + Send + Sync {
     fn list(&self) -> Result<Vec<DirEntry>>;
 
     /// Makes the names of this folder durable.
+    ///
+    /// # Durability
+    /// All names made, linked and removed before survive the machine when this returns (D4).
     ///
     /// # Errors
     /// `Io`.
@@ -211,8 +330,23 @@ pub trait VfsDir: Debug + Send + Sync {
     fn ownership(&self) -> Result<Ownership>;
 }
 
-#[expect(clippy::len_without_is_empty, reason = "a size in bytes, not a collection")]
 /// An open file. Dropping the last handle closes it, which lets go of its locks in this process.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// use everlog::vfs::{Access, OpenHow, OsVfs, Vfs};
+/// let root = OsVfs::new().create_root(&folder.path().join("r"), Access::Private)?;
+/// let file = root.open("f", OpenHow::CreateNew(Access::Private))?;
+/// file.allocate(4096)?;
+/// file.write_at(b"event", 8)?;
+/// file.sync_data()?;
+/// let mut buf = [1; 4];
+/// assert_eq!((file.read_at(&mut buf, 7)?, &buf, file.len()?), (4, b"\0eve", 4096));
+/// assert!(file.try_lock()? && !root.open("f", OpenHow::ReadWrite)?.try_lock()?);
+/// file.unlock()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[expect(clippy::len_without_is_empty, reason = "a size in bytes, not a collection")]
 pub trait VfsFile: Debug + Send + Sync {
     /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.
     ///
@@ -222,11 +356,17 @@ pub trait VfsFile: Debug + Send + Sync {
 
     /// Writes all of `buf` at `offset`. Atomic neither against a crash nor against readers.
     ///
+    /// # Durability
+    /// The bytes survive the process when this returns, the machine after [`VfsFile::sync_data`] (D2, D3).
+    ///
     /// # Errors
     /// `StorageFull`, `Io`. Any part of the bytes may have been written.
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<()>;
 
     /// Makes all bytes written so far, and the size, durable.
+    ///
+    /// # Durability
+    /// All bytes written before, and the size, survive the machine when this returns (D2, D4).
     ///
     /// # Errors
     /// `Io`: see D5.
@@ -241,6 +381,9 @@ pub trait VfsFile: Debug + Send + Sync {
     /// Allocates `[0, len)` and makes the file that long, new bytes reading as zero. When it returns `Ok`, writes
     /// inside the range do not fail for lack of room, where the file system can promise that.
     ///
+    /// # Durability
+    /// Size and room survive the machine after [`VfsFile::sync_data`] (D4).
+    ///
     /// # Errors
     /// `StorageFull` with the file's size unchanged, `Io`.
     fn allocate(&self, len: u64) -> Result<()>;
@@ -248,11 +391,17 @@ pub trait VfsFile: Debug + Send + Sync {
     /// Gives back the room of `[offset, offset + len)`, which then reads as zero; the size stays. A file system that
     /// cannot do it leaves the bytes as they are and returns `Ok`, so this is only for bytes that no one reads.
     ///
+    /// # Durability
+    /// Until [`VfsFile::sync_data`] returned, a crash may leave any part of the range as it was.
+    ///
     /// # Errors
     /// `Io`.
     fn punch(&self, offset: u64, len: u64) -> Result<()>;
 
     /// Takes away the right to write (mode 0400 or 0440), for sealed files. Open handles go on.
+    ///
+    /// # Durability
+    /// None that can be counted on: no rule of the engine stands on the mode.
     ///
     /// # Errors
     /// `Io`.
@@ -301,6 +450,20 @@ pub trait VfsFile: Debug + Send + Sync {
 }
 
 /// A file mapped for reading. Bytes are only ever copied out: another process may be writing them.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// use everlog::vfs::{Access, OpenHow, OsVfs, Vfs};
+/// let root = OsVfs::new().create_root(&folder.path().join("r"), Access::Private)?;
+/// let file = root.open("f", OpenHow::CreateNew(Access::Private))?;
+/// file.write_at(b"event", 0)?;
+/// if let Some(map) = file.map()? {
+///     let mut buf = [0; 3];
+///     assert!(map.copy_out(&mut buf, 2) && buf == *b"ent");
+///     assert!(map.map_len() == 5 && !map.copy_out(&mut buf, 3));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait VfsMap: Debug + Send + Sync {
     /// Length of the map in bytes.
     fn map_len(&self) -> u64;

@@ -150,3 +150,23 @@ fn a_full_disk_in_a_rotation_changes_nothing() {
         verify(&machine, stored.len() as u64, &format!("full {kth}"));
     }
 }
+
+#[test]
+fn a_failed_lane_that_is_left_is_opened_before_an_id_counts_as_free() {
+    let machine = SimMachine::new(5);
+    let (p, store) = create(&machine, StoreOptions::default());
+    let mut w = session(&store, "s");
+    w.append_batch(&[event(b"0")], Level::Os).unwrap();
+    let q = process(&machine, "other");
+    let other = open(&q, StoreOptions::default());
+    let o = session(&other, "t");
+    machine.fail(FaultPlan::new(&[Call::SyncData], 1, FaultError::Io).only(&p));
+    store.sync().unwrap_err();
+    machine.kill(&p);
+    let r = process(&machine, "third");
+    let third = open(&r, StoreOptions::default());
+    assert_eq!(third.writer(&id("s")).unwrap().next_seq(), 1);
+    let again = other.create_session(&everlog::NewSession::new("s").unwrap());
+    assert_eq!(again.map(|_| ()).map_err(|e| e.kind()), Err(everlog::ErrorKind::Exists));
+    drop((w, o));
+}

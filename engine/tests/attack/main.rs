@@ -5,5 +5,6 @@
 mod faults;
 mod hostile;
 mod kit;
+mod lost;
 mod marks;
 mod reads;

@@ -73,7 +73,7 @@ fn refused_calls(store: Store, mut w: SessionWriter, receipt: Receipt) -> Vec<St
     no.want("header", w.header());
     no.want("session refresh", w.refresh());
     no.want("event_id", w.event_id(0));
-    no.want("iter", w.iter().next().unwrap_or_else(|| Ok(w.read(0)?)));
+    no.want("iter", w.iter().next().unwrap_or_else(|| w.read(0)));
     no.want("for_each", w.for_each(0, 0, &mut |_| Ok(())));
     no.want("wait", receipt.wait(Level::Sync));
     no.want("poll", receipt.poll(Level::Sync));
@@ -90,7 +90,9 @@ pub fn forker() {
     let store = Store::open(arg("path"), options).unwrap();
     let mut w = store.create_session(&NewSession::new("s").unwrap()).unwrap();
     let mut rng = everlog_testkit::rng::Rng::new(9);
-    append_said(&mut w, "parent", &mut 0, &mut rng, Level::Os).unwrap();
+    append_said(&mut w, "parent", &mut 0, &mut rng, Level::Sync).unwrap();
+    // The quiet lane marks what is durable. From then on only the lock keeps others out of the session.
+    pause(200);
     let text = data("parent", 1_000, 10);
     let staged = NewEvent::new("note", &text);
     let receipt = w.append_batch(std::slice::from_ref(&staged), Level::Buffered).unwrap();

@@ -52,10 +52,10 @@ fn a_starved_holder_keeps_its_session_and_a_killed_one_does_not() {
     acked(&holder, "held", &mut acks);
     holder.stop();
     let begun = Instant::now();
-    let err = store.writer(&id()).and_then(|_| Ok(())).or_else(|e| {
+    let err = store.writer(&id()).map(drop).or_else(|e| {
         if e.kind() == ErrorKind::NotFound {
             store.refresh()?;
-            return store.writer(&id()).map(|_| ());
+            return store.writer(&id()).map(drop);
         }
         Err(e)
     });
@@ -119,7 +119,9 @@ fn a_take_over_killed_in_the_middle_is_taken_over_again() {
         acked(&holder, "took", &mut acks);
         holder.kill();
         taker.tell("go");
-        std::thread::sleep(Duration::from_micros(rng.below(6_000)));
+        // Most kills come while it takes over, some before, some after.
+        let most = [300, 1_500, 6_000][rng.index(3)];
+        std::thread::sleep(Duration::from_micros(rng.below(most)));
         taker.kill();
         for line in taker.rest() {
             whole += u64::from(line == "took");
