@@ -357,6 +357,8 @@ impl LaneSite {
         let stage = Stage {
             parts: Vec::new(),
             bytes: 0,
+            spare: Vec::new(),
+            open_block: None,
             pos: 0,
             active: active.clone(),
             offset: r.offset,
@@ -382,7 +384,13 @@ impl LaneSite {
             options: self.options.clone(),
             lanes,
             stage: Mutex::new(stage),
-            write: Mutex::new(Writer { active, written_gsn: r.gsn, slot }),
+            write: Mutex::new(Writer {
+                active,
+                written_gsn: r.gsn,
+                slot,
+                parts: Vec::new(),
+                spare: Vec::new(),
+            }),
             sync: super::gate::Gate::default(),
             sync_failed: Mutex::new(false),
             written: AtomicU64::new(0),
@@ -390,7 +398,6 @@ impl LaneSite {
             durable_gsn: AtomicU64::new(r.gsn),
             poison: OnceLock::new(),
             failed: Arc::default(),
-            spare: Mutex::new(Vec::new()),
             counters: Counters::default(),
         };
         lane.write_slot(&mut lane.write.lock())?;
