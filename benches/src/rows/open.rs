@@ -106,12 +106,14 @@ fn killed(run: &mut Run) {
         readers.push(timed(1, || {
             drop(Store::open(&path, StoreOptions::default().with_read_only()).unwrap());
         }));
+        let mut opened = None;
         writers.push(timed(1, || {
             let store = Store::open(&path, StoreOptions::default()).unwrap();
             let w = store.writer(&SessionId::new("0").unwrap()).unwrap();
             assert!(w.next_seq() > 0);
-            std::mem::forget((w, store));
+            opened = Some((w, store));
         }));
+        drop(opened);
         std::fs::remove_dir_all(path).unwrap();
     }
     let wall = |v: &[crate::measure::Timing]| median(v.iter().map(|t| t.wall / 1e6).collect());
@@ -149,6 +151,7 @@ pub fn child(args: &[String]) {
     config.seed = number(3);
     let store = new_store(Path::new(args.first().unwrap()));
     let fleet = data::fleet(&config);
+    let mut open = Vec::new();
     for k in 0..fleet.sessions {
         let mut w = new_session(&store, &k.to_string());
         let events = fleet.events(k);
@@ -156,7 +159,7 @@ pub fn child(args: &[String]) {
         for batch in events.chunks(16) {
             let _receipt = w.append_batch(batch, Level::Os).unwrap();
         }
-        std::mem::forget(w);
+        open.push(w);
     }
     println!("ready");
     let mut line = String::new();

@@ -115,12 +115,13 @@ pub fn disk(run: &mut Run, path: &Path, logs: &[Vec<u8>]) {
     let one = run.path();
     let store = new_store(&one);
     let fleet = data::fleet(&run.config);
+    let mut open = Vec::new();
     for k in 0..fleet.sessions {
         let mut w = new_session(&store, &k.to_string());
         for event in &fleet.events(k) {
             let _receipt = w.append_batch(&[data::new_event(event)], Level::Buffered).unwrap();
         }
-        std::mem::forget(w);
+        open.push(w);
     }
     store.sync().unwrap();
     let row = Row::value(
@@ -131,6 +132,6 @@ pub fn disk(run: &mut Run, path: &Path, logs: &[Vec<u8>]) {
         Goal::RatioAtMost(0.7),
     );
     run.add(row.beside(jsonl));
-    drop(store);
+    drop((open, store));
     std::fs::remove_dir_all(one).unwrap();
 }
