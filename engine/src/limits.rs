@@ -54,8 +54,6 @@ pub const INDEX_INTERVAL_BYTES: u64 = 1 << 20;
 pub const STAGE_BYTES: usize = 256 << 10;
 /// Payloads above this are written from their own buffer and not copied into the stage.
 pub const STAGE_BYPASS_BYTES: usize = 128 << 10;
-/// Deepest chain of forks.
-pub const FORK_DEPTH_MAX: usize = 65_535;
 /// Most segments that a reader keeps mapped at once.
 pub const MAPS_MAX: usize = 1_024;
 

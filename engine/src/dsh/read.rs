@@ -205,8 +205,7 @@ impl Damage {
             None => "it holds NUL bytes".to_owned(),
         };
         let what = format!(
-            "a line is no event and whole events follow it: {why}; take another copy of the file, or \
-             import with salvage"
+            "a line is no event and whole events follow it: {why}; take another copy of the file"
         );
         let at = self.fault.map_or(0, |fault| fault.offset as u64);
         Error::corrupt(what).with_line(self.line).with_offset(self.offset + at)
@@ -329,8 +328,8 @@ impl<'a> Reading<'a> {
         let nul = false;
         let damage = Damage { line: line.no, offset: line.offset, fault: Some(fault), nul };
         if fault.what == JsonFaultKind::Utf8 && is_whole_but_utf8(text, self.line_depth_max()) {
-            let what = "a line holds bytes that are not UTF-8; they are not replaced: mend the line, \
-                        or import with salvage";
+            let what =
+                "a line holds bytes that are not UTF-8; they are not replaced: mend the line";
             let offset = line.offset + fault.offset as u64;
             return Err(at_line(Error::corrupt(what), line).with_offset(offset));
         }
@@ -412,7 +411,7 @@ impl<'a> Reading<'a> {
     ) -> Result<()> {
         let row = fields.row(kind, placed, self.next).map_err(|why| {
             Error::corrupt(format!(
-                "a packed row is malformed: {why}; take another copy of the file, or import with salvage"
+                "a packed row is malformed: {why}; take another copy of the file"
             ))
             .with_field(kind.tag())
         })?;

@@ -241,7 +241,7 @@ pub(super) fn expect_next(found: i64, next: Seq) -> Result<()> {
     }
     let what = format!(
         "seq {found} stands where seq {next} must follow: events are missing, repeated or out of \
-         order; take another copy of the file, or import with salvage"
+         order; take another copy of the file"
     );
     Err(Error::corrupt(what).with_field("seq").with_expected(next))
 }

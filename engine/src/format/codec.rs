@@ -4,6 +4,11 @@
 //! C1. Every read is bounds-checked and returns `None` instead of panicking.
 //! C2. A varint is refused when it is longer than needed or does not fit 64 bits.
 
+/// Whether a seq, a gsn or a count is one that can be: what is larger would overflow where it is added to.
+pub(crate) fn is_safe(v: u64) -> bool {
+    v <= crate::limits::SAFE_INTEGER_MAX + 1
+}
+
 /// CRC-32 of a slice.
 pub(crate) fn crc(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)

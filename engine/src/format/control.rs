@@ -165,7 +165,10 @@ fn event(w: &mut Walk<'_>) -> Option<Option<EventId>> {
     let lane = w.u16()?;
     (w.u16()? == 0).then_some(())?;
     let (epoch, gsn) = (w.u32()?, w.u64()?);
-    Some((gsn != u64::MAX).then_some(EventId { lane, epoch, gsn }))
+    if gsn == u64::MAX {
+        return Some(None);
+    }
+    super::codec::is_safe(gsn).then_some(Some(EventId { lane, epoch, gsn }))
 }
 
 /// An id and a header text.
@@ -186,6 +189,9 @@ fn named(w: &mut Walk<'_>) -> Option<Named> {
 
 fn decode_walk(kind: u8, w: &mut Walk<'_>) -> Option<Control> {
     let (session_epoch, flags, time_ms) = (w.u32()?, w.u32()?, w.u64()? as i64);
+    if session_epoch == u32::MAX {
+        return None;
+    }
     let body = match kind {
         kind::CREATE => {
             let (id, header) = named(w)?;

@@ -4,7 +4,7 @@
 //! R1. The header checksum covers the salt and the file offset, so a stale, moved or embedded frame never verifies.
 //! R2. `len` is read only after the header checksum held, and is bounded by what is left of the segment.
 
-use super::codec::{align8, bytes_at, is_zero, put, u16_at, u32_at, u64_at};
+use super::codec::{align8, bytes_at, is_safe, is_zero, put, u16_at, u32_at, u64_at};
 use super::{Decoded, Fault};
 
 pub(crate) const HEADER_LEN: u64 = 48;
@@ -138,6 +138,10 @@ impl FrameHeader {
         };
         if h.frame_len() > room {
             return Err(Fault::Field("the length passes the end of the segment"));
+        }
+        let count = u64::from(h.count);
+        if !is_safe(h.seq.saturating_add(count)) || !is_safe(h.gsn.saturating_add(count)) {
+            return Err(Fault::Field("a seq or gsn is out of range"));
         }
         h.check_kind(u32_at(b, 40), u32_at(b, 44))?;
         Ok(h)

@@ -4,7 +4,7 @@
 //! I1. Derived: everything here can be had by scanning the frames it covers.
 //! I2. Runs are sorted by session, then by first seq; a lookup reads the directory by binary search.
 
-use super::codec::{Walk, narrow, put_varint, put_zigzag, u32_at, u64_at, wide};
+use super::codec::{Walk, is_safe, narrow, put_varint, put_zigzag, u32_at, u64_at, wide};
 use super::control::{Control, put_row};
 use super::{Decoded, Fault};
 use crate::types::{Seq, SessionNo};
@@ -159,6 +159,9 @@ impl<'a> IndexFrame<'a> {
         if out.prev_index >= offset || out.from > offset || out.prev_index > out.from {
             return Err(Fault::Field("an index points forward"));
         }
+        if out.next_session > crate::limits::SESSION_COUNTER_MAX + 1 {
+            return Err(Fault::Field("an index has a session counter out of range"));
+        }
         let left = payload.len() - HEADER_LEN;
         if out.runs > left / DIR_LEN || out.controls > left {
             return Err(Fault::Field("an index counts more than it can hold"));
@@ -194,6 +197,9 @@ impl<'a> IndexFrame<'a> {
         let offset = before.checked_add(w.varint()?.checked_mul(8)?)?;
         let kind = w.byte()?;
         let (seq, session) = (w.varint()?, SessionNo(w.varint()?));
+        if !is_safe(seq) {
+            return None;
+        }
         let len = narrow(w.varint()?);
         let control = Control::decode(kind, w.take(len)?).ok()?;
         Some(ControlAt { offset, seq, session, control })
@@ -202,7 +208,9 @@ impl<'a> IndexFrame<'a> {
     /// First seq, time of the last event and bytes of a row, without its frames.
     pub(crate) fn bounds(&self, row: DirRow) -> Option<(Seq, i64, u64)> {
         let mut w = Walk::at(self.payload, row.entry as usize);
-        Some((w.varint()?, w.zigzag()?, w.varint()?))
+        let out = (w.varint()?, w.zigzag()?, w.varint()?);
+        let end = out.0.saturating_add(u64::from(row.events));
+        (row.events > 0 && is_safe(end) && is_safe(out.2)).then_some(out)
     }
 
     /// The whole run of a row.

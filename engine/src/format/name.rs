@@ -1,5 +1,6 @@
 //! Names of files and folders: one builder and one parser a kind.
 
+use crate::limits::SAFE_INTEGER_MAX;
 use crate::types::{LaneNo, SegmentNo};
 
 pub(crate) const STORE: &str = "STORE";
@@ -34,7 +35,7 @@ pub(crate) fn segment(no: SegmentNo) -> String {
 
 /// Segment of a file name.
 pub(crate) fn parse_segment(name: &[u8]) -> Option<SegmentNo> {
-    parse_hex(name.strip_suffix(b".seg")?, 16)
+    parse_hex(name.strip_suffix(b".seg")?, 16).filter(|no| *no <= SAFE_INTEGER_MAX)
 }
 
 /// File of bytes that a recovery dropped.
@@ -62,7 +63,7 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for no in [0, 1, 0xabc, u64::MAX] {
+        for no in [0, 1, 0xabc, SAFE_INTEGER_MAX] {
             assert_eq!(parse_segment(segment(no).as_bytes()), Some(no));
         }
         assert_eq!(parse_lane_dir(lane_dir(0xbeef).as_bytes()), Some(0xbeef));
@@ -70,5 +71,6 @@ mod tests {
             assert_eq!(parse_lane_dir(bad.as_bytes()), None);
         }
         assert_eq!(parse_segment(b"0000000000000001.seg.tmp"), None);
+        assert_eq!(parse_segment(b"ffffffffffffffff.seg"), None);
     }
 }

@@ -1,7 +1,8 @@
 //! Header and trailer of a segment (docs/format.md section 5).
 
-use super::codec::{bytes_at, crc, i64_at, is_zero, put, u16_at, u32_at, u64_at, wide};
+use super::codec::{bytes_at, crc, i64_at, is_safe, is_zero, put, u16_at, u32_at, u64_at, wide};
 use super::{Decoded, FORMAT_MAJOR, FORMAT_MINOR, Fault};
+use crate::limits::{SEGMENT_BYTES_CEILING, SESSION_COUNTER_MAX};
 use crate::types::{LaneNo, SegmentNo};
 
 /// Bytes that the header takes, frames follow.
@@ -115,6 +116,13 @@ impl SegmentHeader {
             return Err(Fault::Field("reserved bytes are not zero"));
         }
         let prev = Prev { segment: u64_at(b, 80), end: u64_at(b, 88), salt: u64_at(b, 96) };
+        let (epoch, next_session, capacity) = (u32_at(b, 56), u64_at(b, 72), u64_at(b, 104));
+        if !is_safe(u64_at(b, 64)) || epoch == u32::MAX || next_session > SESSION_COUNTER_MAX + 1 {
+            return Err(Fault::Field("a number of the header is out of range"));
+        }
+        if capacity > SEGMENT_BYTES_CEILING || prev.end > SEGMENT_BYTES_CEILING {
+            return Err(Fault::Field("a size in the header is out of range"));
+        }
         Ok(Self {
             store_id: bytes_at(b, 24),
             lane: u16_at(b, 20),

@@ -1,6 +1,6 @@
 //! A slot of the lane file: a lower bound of how far the lane's log goes (docs/format.md section 4).
 
-use super::codec::{bytes_at, crc, i64_at, is_zero, put, u16_at, u32_at, u64_at};
+use super::codec::{bytes_at, crc, i64_at, is_safe, is_zero, put, u16_at, u32_at, u64_at};
 use super::{Decoded, Fault};
 use crate::types::{LaneNo, SegmentNo};
 
@@ -109,6 +109,13 @@ impl Slot {
         }
         if u32_at(b, 252) != crc(&b[..252]) {
             return Err(Fault::Checksum);
+        }
+        let sizes = [u64_at(b, 56), u64_at(b, 64), u64_at(b, 80)];
+        let counts = [u64_at(b, 8), u64_at(b, 72)];
+        if sizes.iter().any(|s| *s > crate::limits::SEGMENT_BYTES_CEILING)
+            || !counts.iter().all(|c| is_safe(*c))
+        {
+            return Err(Fault::Field("a number of the slot is out of range"));
         }
         let state = match u16_at(b, 34) {
             0 => LaneState::Open,

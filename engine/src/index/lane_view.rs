@@ -193,9 +193,7 @@ impl LaneView {
         let header = match decoded {
             Ok(h) => h,
             // Made ahead, unless something names it.
-            Err(Fault::Zero)
-                if is_newest && !self.slot.as_ref().is_some_and(|s| s.segment == no) =>
-            {
+            Err(Fault::Zero) if is_newest && self.slot.as_ref().is_none_or(|s| s.segment != no) => {
                 return Ok(None);
             }
             Err(Fault::Short) if n == 0 => return Ok(None),
@@ -225,6 +223,7 @@ impl LaneView {
                 }
             },
         };
+        let mut header = header;
         if size < header.capacity {
             self.find(
                 path.clone(),
@@ -232,6 +231,8 @@ impl LaneView {
                 "segment-short",
                 "the file is shorter than its header says",
             );
+            // Lengths are bounded by what is there.
+            header.capacity = size;
         }
         let (dir, pool) = (self.dir.clone(), self.pool.clone());
         Ok(Some(Segment::lazy(header, dir, pool, path, self.mapped)))

@@ -12,7 +12,6 @@ use super::Index;
 use super::lane_view::{AtBad, Finding, LaneView};
 use crate::error::Result;
 use crate::format::name;
-use crate::format::slot::LaneState;
 use crate::segment::{Pool, Segment};
 use crate::types::{LaneNo, SegmentNo};
 use crate::vfs::{EntryKind, VfsDir};
@@ -104,15 +103,6 @@ impl Lanes {
     /// Reads one lane again from its start: a recovery changed what it holds.
     pub(crate) fn segment(&self, lane: LaneNo, no: SegmentNo) -> Option<Arc<Segment>> {
         self.views.get(&lane)?.segments.get(&no).cloned()
-    }
-
-    /// Lanes of others whose writer failed, and that were not opened since.
-    pub(crate) fn failed(&self) -> Vec<LaneNo> {
-        let failed = |v: &&LaneView| {
-            v.slot.as_ref().is_some_and(|s| s.state == LaneState::Poisoned) && !v.is_broken()
-        };
-        let views = self.views.values().filter(failed);
-        views.map(|v| v.no).filter(|no| self.own != Some(*no)).collect()
     }
 
     /// What is wrong in any lane.

@@ -70,6 +70,13 @@ pub(crate) struct Writer {
     pub(crate) spare: Vec<u8>,
 }
 
+impl Writer {
+    /// One who has written up to `written_gsn` and goes on in `active`.
+    pub(crate) fn new(active: Arc<Active>, written_gsn: u64, slot: Slot) -> Self {
+        Self { active, written_gsn, slot, parts: Vec::new(), spare: Vec::new() }
+    }
+}
+
 /// The log of one write handle.
 #[derive(Debug)]
 pub(crate) struct Lane {

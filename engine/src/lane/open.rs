@@ -20,9 +20,9 @@ use crate::index::lane_view::{AtBad, LaneView};
 use crate::index::load::Lanes;
 use crate::options::{ReadMode, StoreOptions};
 use crate::recovery::apply::{self, Site};
-use crate::recovery::plan::plan;
+use crate::recovery::plan::{Plan, plan};
 use crate::recovery::report::{DamagedRange, RecoveryReport};
-use crate::recovery::survey::survey;
+use crate::recovery::survey::{Survey, survey};
 use crate::segment::Segment;
 use crate::types::LaneNo;
 use crate::vfs::{OpenHow, Vfs, VfsDir, VfsFile};
@@ -261,36 +261,13 @@ impl LaneSite {
         }
         let used = held.dir.list()?.iter().filter_map(|e| name::parse_segment(&e.name)).max();
         let next_no = used.unwrap_or(0).max(segment.no()) + 1;
-        // In the same boot a CLOSE that reads well may not be on the disk; the slot says so once it is.
-        let closed_for_good = slot.as_ref().is_some_and(|s| {
-            let here = s.segment == segment.no() && s.salt == segment.header.salt;
-            here && s.state == LaneState::Closed && s.durable_end >= found.valid_end
-        });
-        let mut report = RecoveryReport {
-            lane: held.no,
-            time_ms: self.vfs.now_ms(),
-            clean: least.is_none()
-                && found.closed
-                && found.gaps.is_empty()
-                && (!same_boot || closed_for_good),
-            frames: found.frames,
-            epoch: segment.header.epoch + u32::from(p.new_epoch),
-            ..RecoveryReport::default()
-        };
+        let mut report =
+            self.report(&held, segment, slot.as_ref(), (&found, &p), least.is_some(), same_boot);
         let site = self.site(&held);
         let rw = self.reopen(&held, segment)?;
         if let Some((from, upto)) = p.dropped {
             report.quarantine = Some(apply::keep_copy(&site, segment, from, upto)?);
             report.dropped_bytes = upto - from;
-        }
-        if least.is_some() {
-            let path = segment.path.clone();
-            report.damage.push(DamagedRange { path, offset: 0, len: HEADER_LEN });
-        }
-        for gap in &p.damage {
-            let upto = gap.next.unwrap_or(found.watermark.max(gap.start));
-            let len = upto.saturating_sub(gap.start);
-            report.damage.push(DamagedRange { path: segment.path.clone(), offset: gap.start, len });
         }
         if !report.clean {
             // The sync of a new header may have failed in this boot, whatever boot the slot names.
@@ -323,6 +300,44 @@ impl LaneSite {
             report,
             held,
         })
+    }
+
+    /// What was found, for the report: whether there is nothing to do, and where damage is.
+    fn report(
+        &self,
+        held: &Held,
+        segment: &Arc<Segment>,
+        slot: Option<&Slot>,
+        (found, p): (&Survey, &Plan),
+        lost_header: bool,
+        same_boot: bool,
+    ) -> RecoveryReport {
+        // In the same boot a CLOSE that reads well may not be on the disk; the slot says so once it is.
+        let closed_for_good = slot.is_some_and(|s| {
+            let here = s.segment == segment.no() && s.salt == segment.header.salt;
+            here && s.state == LaneState::Closed && s.durable_end >= found.valid_end
+        });
+        let closed = found.closed && found.gaps.is_empty();
+        let mut report = RecoveryReport {
+            lane: held.no,
+            time_ms: self.vfs.now_ms(),
+            clean: !lost_header && closed && (!same_boot || closed_for_good),
+            frames: found.frames,
+            epoch: segment.header.epoch + u32::from(p.new_epoch),
+            ..RecoveryReport::default()
+        };
+        let mut damaged = |offset, len| {
+            let path = segment.path.clone();
+            report.damage.push(DamagedRange { path, offset, len });
+        };
+        if lost_header {
+            damaged(0, HEADER_LEN);
+        }
+        for gap in &p.damage {
+            let upto = gap.next.unwrap_or(found.watermark.max(gap.start));
+            damaged(gap.start, upto.saturating_sub(gap.start));
+        }
+        report
     }
 
     /// The active segment, opened to be written.
@@ -384,13 +399,7 @@ impl LaneSite {
             options: self.options.clone(),
             lanes,
             stage: Mutex::new(stage),
-            write: Mutex::new(Writer {
-                active,
-                written_gsn: r.gsn,
-                slot,
-                parts: Vec::new(),
-                spare: Vec::new(),
-            }),
+            write: Mutex::new(Writer::new(active, r.gsn, slot)),
             sync: super::gate::Gate::default(),
             sync_failed: Mutex::new(false),
             written: AtomicU64::new(0),
@@ -400,15 +409,24 @@ impl LaneSite {
             failed: Arc::default(),
             counters: Counters::default(),
         };
-        lane.write_slot(&mut lane.write.lock())?;
-        if r.failed {
-            // Both slots, and synced: else a power cut may bring the failure back, which hides from readers what is
-            // durable by then.
-            lane.write_slot(&mut lane.write.lock())?;
-            lane.file.sync_data().map_err(|e| e.with_path(&lane.path))?;
-        }
+        lane.show_open(r.failed)?;
         let lane = Arc::new(lane);
         super::upkeep::start(&lane);
         Ok(lane)
+    }
+}
+
+impl Lane {
+    /// Writes the slot of a lane that was just opened; `failed` when its last writer had failed.
+    fn show_open(&self, failed: bool) -> Result<()> {
+        let mut writer = self.write.lock();
+        self.write_slot(&mut writer)?;
+        if failed {
+            // Both slots, and synced: else a power cut may bring the failure back, which hides from readers what is
+            // durable by then.
+            self.write_slot(&mut writer)?;
+            self.file.sync_data().map_err(|e| e.with_path(&self.path))?;
+        }
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The golden store: made the same way each time, and kept as text that can be reviewed line by line.
 //!
 //! 1. [`make`] gives equal bytes on every run: machine, clock and chance come from one seed.
-//! 2. [`parse`] of [`print`] gives back every byte of every file, its size included.
+//! 2. `parse` of `print` gives back every byte of every file, its size included.
 //! 3. Text: `file PATH SIZE`, then lines `OFFSET HEX` of up to 32 bytes and `OFFSET BYTE*COUNT` for runs; what no line
 //!    names is zero. Numbers are hex, but for SIZE and COUNT.
 

@@ -72,7 +72,7 @@ fn every_sync_may_fail_once() {
             let mut w = store.create_session(&everlog::NewSession::new("s")?)?;
             for n in 0..30 {
                 let level = if n % 4 == 0 { Level::Sync } else { Level::Os };
-                w.append_batch(&[event(&note(n, 30_000))], level)?;
+                let _ = w.append_batch(&[event(&note(n, 30_000))], level)?;
                 if level == Level::Sync {
                     acked = w.next_seq();
                 }
@@ -156,7 +156,7 @@ fn a_failed_lane_that_is_left_is_opened_before_an_id_counts_as_free() {
     let machine = SimMachine::new(5);
     let (p, store) = create(&machine, StoreOptions::default());
     let mut w = session(&store, "s");
-    w.append_batch(&[event(b"0")], Level::Os).unwrap();
+    let _ = w.append_batch(&[event(b"0")], Level::Os).unwrap();
     let q = process(&machine, "other");
     let other = open(&q, StoreOptions::default());
     let o = session(&other, "t");

@@ -43,8 +43,3 @@ pub(crate) fn session(store: &Store, name: &str) -> SessionWriter {
 pub(crate) fn segment(no: u64) -> String {
     format!("{STORE}/lanes/0000/{no:016x}.seg")
 }
-
-/// Forgets a store without a word to its disk: its process was killed.
-pub(crate) fn kill(machine: &SimMachine, p: &SimProcess) {
-    machine.kill(p);
-}

@@ -16,7 +16,7 @@ fn filled(machine: &SimMachine) -> Vec<String> {
     for (i, name) in names.iter().enumerate() {
         let mut w = session(&store, name);
         for n in 0..5 {
-            w.append_batch(&[event(&note(i * 10 + n, 35_000))], Level::Sync).unwrap();
+            let _ = w.append_batch(&[event(&note(i * 10 + n, 35_000))], Level::Sync).unwrap();
         }
     }
     store.close().unwrap();
@@ -33,7 +33,7 @@ fn sessions_behind_a_missing_segment_are_read() {
         names.iter().filter(|n| store.session(&id(n)).is_ok_and(|s| s.read(4).is_ok())).count();
     assert!(readable >= 2, "{readable} of 5 sessions are readable");
     let mut w = session(&store, "new");
-    w.append_batch(&[event(b"1")], Level::Sync).unwrap();
+    let _ = w.append_batch(&[event(b"1")], Level::Sync).unwrap();
     assert_ne!(w.event_id(0).unwrap().lane, 0);
 }
 
@@ -52,7 +52,7 @@ fn a_lost_header_of_the_active_segment_gives_no_number_twice() {
         });
         let store = open(&process(&machine, "next"), small());
         let mut w = session(&store, "new");
-        w.append_batch(&[event(b"1")], Level::Sync).unwrap();
+        let _ = w.append_batch(&[event(b"1")], Level::Sync).unwrap();
         drop(w);
         store.close().unwrap();
         let store = open(&process(&machine, "reader"), small());
@@ -72,9 +72,9 @@ fn an_empty_active_segment_that_lost_its_header_gives_no_number_twice() {
     let machine = SimMachine::new(3);
     let (p, store) = create(&machine, small());
     let mut w = session(&store, "s");
-    w.append_batch(&[event(&note(0, 100_000))], Level::Sync).unwrap();
+    let _ = w.append_batch(&[event(&note(0, 100_000))], Level::Sync).unwrap();
     // Turns to a segment that is then cut down to its header, as if nothing had come.
-    w.append_batch(&[event(&note(1, 100_000))], Level::Sync).unwrap();
+    let _ = w.append_batch(&[event(&note(1, 100_000))], Level::Sync).unwrap();
     machine.kill(&p);
     assert!(machine.read_file(&segment(1)).is_some());
     machine.damage(&segment(1), 0, 1 << 20, |b| {

@@ -27,7 +27,9 @@ fn a_large_staged_batch_with_its_index_is_read() {
     for n in 0..40 {
         let data = note(n, 100_000 + 7 * n);
         let _ = w.append_batch(&[event(&data)], Level::Buffered).unwrap();
-        v.append_batch(&[event(&data[..1].repeat(0)), event(b"1")][1..], Level::Buffered).unwrap();
+        let _ = v
+            .append_batch(&[event(&data[..1].repeat(0)), event(b"1")][1..], Level::Buffered)
+            .unwrap();
         for back in [0, 1, 7] {
             let Some(seq) = n.checked_sub(back) else { continue };
             assert_eq!(w.read(seq as u64).unwrap().data[..], note(seq, 100_000 + 7 * seq)[..]);

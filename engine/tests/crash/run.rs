@@ -24,8 +24,8 @@ pub enum Stop {
     Down,
     /// The process was killed.
     Killed,
-    /// Something that must not be.
-    Wrong(String),
+    /// Something that must not be; read when the run is shown.
+    Wrong(#[expect(dead_code, reason = "shown by Debug")] String),
 }
 
 pub type Step<T = ()> = Result<T, Stop>;
