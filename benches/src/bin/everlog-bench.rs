@@ -1,6 +1,7 @@
 //! Measures the engine beside the bare operations of the same run: a Markdown table, then a line of JSON a row.
 #![allow(clippy::unwrap_used, reason = "a measurement that fails has no result")]
 
+use everlog_benches::LOAD_MAX;
 use everlog_benches::config::{Config, USAGE};
 use everlog_benches::measure::load;
 use everlog_benches::rows::{Run, append, data, new_store, open, procs, read, sync, transfer};
@@ -38,6 +39,7 @@ fn main() {
 }
 
 fn measure(config: Config) -> Vec<everlog_benches::table::Row> {
+    let calm = load() <= LOAD_MAX;
     let mut run = Run::begin(config);
     if run.config.wants("append") {
         append::run(&mut run);
@@ -63,12 +65,25 @@ fn measure(config: Config) -> Vec<everlog_benches::table::Row> {
             open::run(&mut run, &path);
         }
     }
-    // Last: threads that wait for the disk count as load.
-    if run.config.wants("procs") {
-        procs::run(&mut run);
-    }
+    // Last: threads and processes that wait for the disk count as load.
     if run.config.wants("sync") {
         sync::run(&mut run);
     }
+    if run.config.wants("procs") {
+        if calm {
+            settle();
+        }
+        procs::run(&mut run);
+    }
     run.end()
+}
+
+/// Waits until what this program did to the load has gone by.
+fn settle() {
+    for _ in 0..90 {
+        if load() <= LOAD_MAX {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_secs(1));
+    }
 }
