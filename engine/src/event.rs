@@ -117,6 +117,29 @@ impl<'a> NewEvent<'a> {
     }
 }
 
+impl NewEvent<'_> {
+    /// The same event with bytes of its own.
+    ///
+    /// ```
+    /// let text = br#"{"turn":1}"#.to_vec();
+    /// let event: everlog::NewEvent<'static> = everlog::NewEvent::new("turn/start", &text).into_owned();
+    /// drop(text);
+    /// assert_eq!(event.data[..], br#"{"turn":1}"#[..]);
+    /// ```
+    #[must_use]
+    pub fn into_owned(self) -> NewEvent<'static> {
+        NewEvent {
+            event_type: Cow::Owned(self.event_type.into_owned()),
+            data: Cow::Owned(self.data.into_owned()),
+            time_ms: self.time_ms,
+            surface_op: self.surface_op,
+            sources: self.sources.map(|s| Cow::Owned(s.into_owned())),
+            ignorable: self.ignorable,
+            surface_first: self.surface_first,
+        }
+    }
+}
+
 /// A stored event, borrowed from the frame that holds it, as [`Session::with`](crate::Session::with) gives it.
 ///
 /// ```

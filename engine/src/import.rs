@@ -349,7 +349,7 @@ impl ImportSink for Sink<'_> {
                 if writer.next_seq() + self.batch.len() as u64 != seq {
                     return Err(self.exists(Some(seq)));
                 }
-                self.hold_back(into_owned(event))
+                self.hold_back(event.into_owned())
             }
             Target::Same(session) => {
                 if seq < session.next_seq()
@@ -361,7 +361,7 @@ impl ImportSink for Sink<'_> {
             }
             Target::New(_) => {
                 self.batch_bytes += event.data.len() + 64;
-                self.batch.push(into_owned(event));
+                self.batch.push(event.into_owned());
                 if self.batch.len() >= BATCH_EVENTS || self.batch_bytes >= BATCH_BYTES {
                     self.flush()?;
                 }
@@ -400,16 +400,4 @@ fn same(stored: &crate::EventRef<'_>, event: &NewEvent<'_>) -> bool {
         && stored.surface_op == event.surface_op
         && stored.sources.as_deref() == event.sources.as_deref()
         && stored.ignorable == event.ignorable
-}
-
-fn into_owned(event: NewEvent<'_>) -> NewEvent<'static> {
-    NewEvent {
-        event_type: Cow::Owned(event.event_type.into_owned()),
-        data: Cow::Owned(event.data.into_owned()),
-        sources: event.sources.map(|s| Cow::Owned(s.into_owned())),
-        time_ms: event.time_ms,
-        surface_op: event.surface_op,
-        ignorable: event.ignorable,
-        surface_first: event.surface_first,
-    }
 }

@@ -60,7 +60,9 @@ pub use import::{ImportOptions, ImportReport, ImportWarning};
 pub use options::Planted;
 pub use options::{Level, ReadMode, StoreOptions};
 pub use recovery::report::{DamagedRange, RecoveryReport};
-pub use session::{Events, NewSession, Receipt, Session, SessionInfo, SessionWriter};
+pub use session::{
+    Events, NewSession, PreparedBatch, Receipt, Session, SessionInfo, SessionWriter,
+};
 pub use store::{Store, StoreInfo};
 pub use surface::{Surface, SurfacePlan, SurfaceRefusal};
 pub use types::{EventId, LaneNo, SegmentNo, Seq, SessionId, SessionNo};

@@ -4,7 +4,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use everlog::{CheckOptions, Level, NewEvent, NewSession, SessionId, Store, StoreOptions};
+use everlog::{
+    CheckOptions, ErrorKind, Level, NewEvent, NewSession, PreparedBatch, SessionId, Store,
+    StoreOptions,
+};
 use everlog_testkit::sim::SimMachine;
 
 fn id(s: &str) -> SessionId {
@@ -178,4 +181,29 @@ fn an_open_reads_index_frames_and_not_the_events() {
     assert_eq!(store.session(&id("s")).unwrap().next_seq(), 150 * 32);
     // 19 MB of events; one INDEX interval, the headers and the INDEX frames are read.
     assert!(read < 4 << 20, "{read} bytes read");
+}
+
+#[test]
+fn prepared_events_are_the_same_as_others() {
+    let process = Arc::new(SimMachine::new(1).process("a"));
+    let options = StoreOptions::default().with_json_depth_max(2);
+    let store = Store::create_on(process, Path::new("/data/store"), options).unwrap();
+    let mut w = store.create_session(&NewSession::new("a").unwrap()).unwrap();
+    let mut batch = PreparedBatch::new();
+    batch.push(NewEvent::new("note", b"[1, [2]]").with_time_ms(7)).unwrap();
+    batch.push_json("note", &[1.0]).unwrap();
+    assert_eq!(batch.push(NewEvent::new("note", b"[")).unwrap_err().kind(), ErrorKind::Invalid);
+    let deep = [b"[".repeat(4_097), b"]".repeat(4_097)].concat();
+    assert_eq!(batch.push(NewEvent::new("note", &deep)).unwrap_err().kind(), ErrorKind::Limit);
+    assert_eq!(w.append_prepared(&batch, Level::Os).unwrap().last_seq(), 1);
+    let stored: Vec<_> = w.iter().map(|e| e.unwrap().data).collect();
+    assert_eq!((&stored[0][..], &stored[1][..]), (&b"[1, [2]]"[..], &b"[1]"[..]));
+    assert_eq!(w.read(0).unwrap().time_ms, 7);
+    // This store allows less depth than the batch was checked for; other rules count as ever.
+    batch.push(NewEvent::new("note", b"[[[]]]")).unwrap();
+    assert_eq!(w.append_prepared(&batch, Level::Os).unwrap_err().kind(), ErrorKind::Limit);
+    batch.clear();
+    batch.push(NewEvent::new("turn/start", b"1")).unwrap();
+    assert_eq!(w.append_prepared(&batch, Level::Os).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(w.next_seq(), 2);
 }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use super::Digest;
+use super::hash::ByNumber;
 use crate::format::codec::{align8, wide};
 use crate::format::frame::{self, FrameHeader};
 use crate::format::index_frame::{self, ControlAt, FrameAt, Run};
@@ -19,7 +20,7 @@ pub(crate) struct Block {
     /// Offset of the INDEX frame before it, 0 for none.
     pub(crate) prev_index: u64,
     runs: Vec<(SessionNo, Run)>,
-    current: HashMap<SessionNo, usize>,
+    current: HashMap<SessionNo, usize, ByNumber>,
     controls: Vec<ControlAt>,
     bytes_max: usize,
 }
@@ -31,7 +32,7 @@ impl Block {
             from,
             prev_index,
             runs: Vec::new(),
-            current: HashMap::new(),
+            current: HashMap::default(),
             controls: Vec::new(),
             bytes_max: index_frame::HEADER_LEN,
         }

@@ -6,6 +6,7 @@
 //! X3. Cold events cost no memory: an extent a session and INDEX frame, frame places only for what no INDEX covers.
 
 pub(crate) mod block;
+pub(crate) mod hash;
 pub(crate) mod lane_view;
 pub(crate) mod load;
 pub(crate) mod runs;

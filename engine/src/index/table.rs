@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::hash::ByNumber;
 use crate::format::control::{Body, CREATE_PENDING, Control};
 use crate::types::{EventId, LaneNo, SegmentNo, Seq, SessionId, SessionNo};
 
@@ -147,7 +148,7 @@ impl Record {
 /// All sessions of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    records: HashMap<SessionNo, Record>,
+    records: HashMap<SessionNo, Record, ByNumber>,
     by_id: HashMap<SessionId, Vec<SessionNo>>,
     /// Extents and control frames of sessions whose creation was not met yet: another lane holds it.
     orphans: HashMap<SessionNo, Vec<Orphan>>,

@@ -18,8 +18,6 @@ use crate::options::planted;
 
 /// Longest time that a leader waits for those who shared the last sync.
 const GATHER_NS_MAX: u64 = 1_000_000;
-/// Buffers kept for the next stage.
-const SPARE_MAX: usize = 2;
 
 impl Lane {
     /// Makes everything up to `pos` survive the process.
@@ -106,20 +104,26 @@ impl Lane {
     }
 
     fn write_staged(&self, writer: &mut Writer) -> Result<()> {
-        let (parts, pos, gsn) = {
+        let mut parts = std::mem::take(&mut writer.parts);
+        let (pos, gsn) = {
             let mut stage = self.stage.lock();
             stage.bytes = 0;
-            (std::mem::take(&mut stage.parts), stage.pos, stage.gsn)
+            std::mem::swap(&mut stage.parts, &mut parts);
+            if stage.spare.capacity() == 0 {
+                std::mem::swap(&mut stage.spare, &mut writer.spare);
+            }
+            (stage.pos, stage.gsn)
         };
         if parts.is_empty() {
             return Ok(());
         }
         let mut indexed = false;
-        for part in parts {
+        for part in parts.drain(..) {
             if let Err(cause) = self.write_part(writer, part, &mut indexed) {
                 return Err(self.poison(Some(writer), &cause));
             }
         }
+        writer.parts = parts;
         writer.written_gsn = gsn;
         self.written.store(pos, Ordering::Release);
         if indexed && let Err(cause) = self.write_slot(writer) {
@@ -141,9 +145,8 @@ impl Lane {
                     writer.slot.index_offset = at;
                     *indexed = true;
                 }
-                let mut spare = self.spare.lock();
-                if spare.len() < SPARE_MAX && buf.capacity() <= 2 * limits::STAGE_BYTES {
-                    spare.push(buf);
+                if buf.capacity() <= 2 * limits::STAGE_BYTES {
+                    writer.spare = buf;
                 }
                 Ok(())
             }

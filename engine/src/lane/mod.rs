@@ -64,6 +64,17 @@ pub(crate) struct Writer {
     pub(crate) active: Arc<Active>,
     pub(crate) written_gsn: u64,
     pub(crate) slot: Slot,
+    /// Empty: takes the place of the parts of the stage while those are written.
+    pub(crate) parts: Vec<stage::Part>,
+    /// A buffer for the stage to fill.
+    pub(crate) spare: Vec<u8>,
+}
+
+impl Writer {
+    /// One who has written up to `written_gsn` and goes on in `active`.
+    pub(crate) fn new(active: Arc<Active>, written_gsn: u64, slot: Slot) -> Self {
+        Self { active, written_gsn, slot, parts: Vec::new(), spare: Vec::new() }
+    }
 }
 
 /// The log of one write handle.
@@ -88,7 +99,6 @@ pub(crate) struct Lane {
     pub(crate) poison: OnceLock<Error>,
     /// Tells the handle that the index must be read again, no further than what is durable.
     pub(crate) failed: Arc<AtomicBool>,
-    pub(crate) spare: Mutex<Vec<Vec<u8>>>,
     pub(crate) counters: Counters,
 }
 

@@ -373,6 +373,8 @@ impl LaneSite {
         let stage = Stage {
             parts: Vec::new(),
             bytes: 0,
+            spare: Vec::new(),
+            open_block: None,
             pos: 0,
             active: active.clone(),
             offset: r.offset,
@@ -398,7 +400,7 @@ impl LaneSite {
             options: self.options.clone(),
             lanes,
             stage: Mutex::new(stage),
-            write: Mutex::new(Writer { active, written_gsn: r.gsn, slot }),
+            write: Mutex::new(Writer::new(active, r.gsn, slot)),
             sync: super::gate::Gate::default(),
             sync_failed: Mutex::new(false),
             written: AtomicU64::new(0),
@@ -406,7 +408,6 @@ impl LaneSite {
             durable_gsn: AtomicU64::new(r.gsn),
             poison: OnceLock::new(),
             failed: Arc::default(),
-            spare: Mutex::new(Vec::new()),
             counters: Counters::default(),
         };
         lane.show_open(r.failed)?;

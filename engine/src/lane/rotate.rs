@@ -70,6 +70,7 @@ impl Lane {
         drop(lanes);
         stage.parts.push(Part::Rotate { from, trailer, to: to.clone(), header: header.encode() });
         stage.active = to;
+        stage.open_block = None;
         stage.offset = HEADER_LEN;
         stage.started_ns = now;
         Ok(())

@@ -30,6 +30,10 @@ pub(crate) enum Part {
 pub(crate) struct Stage {
     pub(crate) parts: Vec<Part>,
     pub(crate) bytes: usize,
+    /// A buffer to fill next: empty, of the size that is usual.
+    pub(crate) spare: Vec<u8>,
+    /// Where the open block starts and the most bytes of its INDEX frame, while that is known here.
+    pub(crate) open_block: Option<(u64, u64)>,
     pub(crate) pos: u64,
     pub(crate) active: Arc<Active>,
     pub(crate) offset: u64,
@@ -118,6 +122,8 @@ impl Lane {
             FrameBody::Events(digest) => lanes.index.on_events(place, &header, digest),
             FrameBody::Control(c) => lanes.index.on_control(place, frame.seq, frame.session, c),
         }
+        let block = lanes.index.blocks.get(&(self.no, place.segment));
+        stage.open_block = block.map(|b| (b.from, b.frame_bytes_max()));
         drop(lanes);
         stage.gsn += u64::from(frame.count);
         stage.content = stage.pos;
@@ -149,45 +155,39 @@ impl Lane {
         let padding = narrow(align8(wide(payload.len()))) - payload.len();
         let last_index = (header.kind == kind::INDEX).then_some(offset);
         if payload.len() > limits::STAGE_BYPASS_BYTES {
-            self.push_bytes(stage, offset, &head, None);
+            Self::push_all(stage, offset, [&head, &[], &[]], None);
             let big = std::mem::take(payload);
             let at = offset + frame::HEADER_LEN;
             let behind = at + wide(big.len());
             stage.bytes += big.len();
             let active = stage.active.clone();
             stage.parts.push(Part::Bytes { active, offset: at, buf: big, last_index });
-            self.push_bytes(stage, behind, &[0; 8][..padding], None);
+            Self::push_all(stage, behind, [&[0; 8][..padding], &[], &[]], None);
         } else {
-            self.push_bytes(stage, offset, &head, last_index);
-            self.push_bytes(stage, offset + frame::HEADER_LEN, payload, None);
-            self.push_bytes(
-                stage,
-                offset + header.frame_len() - wide(padding),
-                &[0; 8][..padding],
-                None,
-            );
+            Self::push_all(stage, offset, [&head, payload, &[0; 8][..padding]], last_index);
         }
         stage.offset += header.frame_len();
         stage.pos += header.frame_len();
         offset
     }
 
-    fn push_bytes(&self, stage: &mut Stage, offset: u64, bytes: &[u8], index: Option<u64>) {
+    /// Appends bytes that stand one behind the other from `offset` on.
+    fn push_all(stage: &mut Stage, offset: u64, bytes: [&[u8]; 3], index: Option<u64>) {
+        let total = bytes[0].len() + bytes[1].len() + bytes[2].len();
+        stage.bytes += total;
         if let Some(Part::Bytes { active, offset: at, buf, last_index }) = stage.parts.last_mut()
             && *at + wide(buf.len()) == offset
             && Arc::ptr_eq(active, &stage.active)
-            && buf.len() + bytes.len() <= buf.capacity()
+            && buf.len() + total <= buf.capacity()
         {
-            buf.extend_from_slice(bytes);
-            stage.bytes += bytes.len();
+            bytes.iter().for_each(|b| buf.extend_from_slice(b));
             *last_index = index.or(*last_index);
             return;
         }
-        let mut buf = self.spare.lock().pop().unwrap_or_default();
+        let mut buf = std::mem::take(&mut stage.spare);
         buf.clear();
-        buf.reserve((limits::STAGE_BYTES + 4_096).max(bytes.len()));
-        buf.extend_from_slice(bytes);
-        stage.bytes += bytes.len();
+        buf.reserve((limits::STAGE_BYTES + limits::STAGE_BYPASS_BYTES + 4_096).max(total));
+        bytes.iter().for_each(|b| buf.extend_from_slice(b));
         let active = stage.active.clone();
         stage.parts.push(Part::Bytes { active, offset, buf, last_index: index });
     }
@@ -227,6 +227,7 @@ impl Lane {
 
     /// Stages the INDEX frame of the open block, when there is something in it.
     pub(crate) fn put_index(&self, stage: &mut Stage) {
+        stage.open_block = None;
         let mut lanes = self.lanes.write();
         let key = (self.no, stage.active.segment.no());
         let Some(block) = lanes.index.blocks.get(&key).filter(|b| !b.is_empty()) else { return };
@@ -273,6 +274,9 @@ impl Lane {
 
     /// Offset where the open block starts, and the most bytes that its INDEX frame takes.
     fn open_block(&self, stage: &Stage) -> (u64, u64) {
+        if let Some(known) = stage.open_block {
+            return known;
+        }
         let lanes = self.lanes.read();
         let block = lanes.index.blocks.get(&(self.no, stage.active.segment.no()));
         match block {

@@ -143,6 +143,12 @@ impl Segment {
         read.map_err(|e| e.with_path(&self.path).with_offset(offset))
     }
 
+    /// Where written bytes begin, at `offset` or behind it.
+    pub(crate) fn next_data(&self, offset: u64) -> Result<Option<u64>> {
+        let found = self.file().and_then(|f| f.next_data(offset));
+        found.map_err(|e| e.with_path(&self.path).with_offset(offset))
+    }
+
     fn read_mapped(&self, buf: &mut [u8], offset: u64) -> Result<bool> {
         if let Some(map) = &*self.map.read() {
             return Ok(map.copy_out(buf, offset));

@@ -105,13 +105,17 @@ impl<'s> Scan<'s> {
     pub(crate) fn last_nonzero(&mut self, from: u64) -> Result<Option<u64>> {
         let mut last = None;
         let mut at = from;
-        while at < self.limit {
+        // What was never written is not read: most of a segment made ahead.
+        while let Some(data) = self.segment.next_data(at)?.filter(|d| *d < self.limit) {
+            at = at.max(data);
             let want = narrow((self.limit - at).min(wide(WINDOW)));
             if !self.fill(at, want)? {
                 break;
             }
             let slice = self.bytes(at, want);
-            if let Some(i) = slice.iter().rposition(|b| *b != 0) {
+            if !is_zero(slice)
+                && let Some(i) = slice.iter().rposition(|b| *b != 0)
+            {
                 last = Some(at + wide(i) + 1);
             }
             at += wide(want);

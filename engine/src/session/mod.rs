@@ -8,12 +8,14 @@
 mod events;
 mod fold;
 mod new;
+mod prepared;
 mod read;
 mod receipt;
 mod write;
 
 pub use events::Events;
 pub use new::{NewSession, SessionInfo};
+pub use prepared::PreparedBatch;
 pub use read::Session;
 pub use receipt::Receipt;
 pub use write::SessionWriter;

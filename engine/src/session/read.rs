@@ -309,17 +309,8 @@ impl Session {
 
     /// The extent that holds a seq, when the session goes that far and no other writer claims it.
     fn extent_of(&self, seq: Seq) -> Result<Option<Extent>> {
-        self.refuse_conflict(seq)?;
         let lanes = self.store.lanes.read();
-        Ok(lanes.index.table.get(self.no).and_then(|r| r.extent_of(seq)).copied())
-    }
-
-    fn refuse_conflict(&self, seq: Seq) -> Result<()> {
-        let lanes = self.store.lanes.read();
-        let Some(record) = lanes.index.table.get(self.no) else { return Ok(()) };
-        if record.conflicts.is_empty() {
-            return Ok(());
-        }
+        let Some(record) = lanes.index.table.get(self.no) else { return Ok(None) };
         if record.conflicts.iter().any(|(a, b)| (*a..=*b).contains(&seq)) {
             return Err(Error::new(
                 ErrorKind::Diverged,
@@ -327,7 +318,7 @@ impl Session {
             )
             .with_seq(seq));
         }
-        Ok(())
+        Ok(record.extent_of(seq).copied())
     }
 
     /// Identity of an event for ever: what forks, cursors and hand-overs stand on.
@@ -345,7 +336,7 @@ impl Session {
     /// ```
     pub fn event_id(&self, seq: Seq) -> Result<EventId> {
         self.store.guard()?;
-        self.refuse_conflict(seq)?;
+        self.extent_of(seq)?;
         self.store.event_id(self.no, seq).map_err(|e| e.with_session(&self.id).with_seq(seq))
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::prepared::PreparedBatch;
 use super::read::Session;
 use super::receipt::Receipt;
 use crate::accept::{Candidate, Rules, TOOL_RESULT, judge};
@@ -177,10 +178,33 @@ impl SessionWriter {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn append_batch(&mut self, events: &[NewEvent<'_>], level: Level) -> Result<Receipt> {
+        let rules = self.rules();
+        self.append_under(&rules, events, level)
+    }
+
+    /// Appends events whose text was checked ahead, all or none, and returns when they have reached `level`.
+    ///
+    /// # Errors
+    /// As [`SessionWriter::append_batch`].
+    ///
+    /// # Durability
+    /// As [`SessionWriter::append_batch`].
+    pub fn append_prepared(&mut self, batch: &PreparedBatch, level: Level) -> Result<Receipt> {
+        let mut rules = self.rules();
+        // A store with a lower bound than the batch was checked with looks again.
+        rules.data_checked = rules.depth_max >= limits::JSON_DEPTH_MAX;
+        self.append_under(&rules, batch.events(), level)
+    }
+
+    fn append_under(
+        &mut self,
+        rules: &Rules,
+        events: &[NewEvent<'_>],
+        level: Level,
+    ) -> Result<Receipt> {
         self.session.store.guard_write()?;
         self.lane.alive()?;
-        let rules = self.rules();
-        let done = self.append_judged(events, &rules);
+        let done = self.append_judged(events, rules);
         let (pos, first_id) = done.map_err(|e| e.with_session(self.session.id()))?;
         let seqs = (self.next_seq - events.len() as u64, self.next_seq - 1);
         self.reach(pos, level)?;

@@ -378,6 +378,15 @@ pub trait VfsFile: Debug + Send + Sync {
     /// `Io`.
     fn len(&self) -> Result<u64>;
 
+    /// Where bytes that may not be zero begin, at `offset` or behind it: `None` when all up to the end are zero because
+    /// nothing was ever written there. A disk that does not know says `offset`.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn next_data(&self, offset: u64) -> Result<Option<u64>> {
+        Ok(Some(offset))
+    }
+
     /// Allocates `[0, len)` and makes the file that long, new bytes reading as zero. When it returns `Ok`, writes
     /// inside the range do not fail for lack of room, where the file system can promise that.
     ///

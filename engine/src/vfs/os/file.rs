@@ -141,6 +141,17 @@ impl VfsFile for OsFile {
         done.map_err(|e| failed("fdatasync", &self.path, e))
     }
 
+    #[cfg(target_os = "linux")]
+    fn next_data(&self, offset: u64) -> Result<Option<u64>> {
+        // The place of the descriptor, which this moves, is used by nobody.
+        match rustix::fs::seek(self.file()?, rustix::fs::SeekFrom::Data(offset)) {
+            Ok(at) => Ok(Some(at)),
+            Err(Errno::NXIO) => Ok(None),
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(Some(offset)),
+            Err(e) => Err(failed("lseek(SEEK_DATA)", &self.path, e)),
+        }
+    }
+
     fn len(&self) -> Result<u64> {
         self.file()?.metadata().map(|m| m.len()).map_err(|e| self.io("fstat", &e))
     }

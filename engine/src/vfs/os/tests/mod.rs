@@ -224,6 +224,23 @@ fn owners_and_modes_are_seen() {
 }
 
 #[test]
+fn written_bytes_are_found_among_those_that_never_were() {
+    let (_temp, root) = fresh();
+    let file = root.open("f", NEW).unwrap();
+    file.allocate(8 << 20).unwrap();
+    // Not synced: what is only in the page cache counts.
+    file.write_at(b"x", (5 << 20) + 17).unwrap();
+    let at = file.next_data(0).unwrap().unwrap();
+    assert!(at <= (5 << 20) + 17, "{at}");
+    assert_eq!(file.next_data((5 << 20) + 17).unwrap(), Some((5 << 20) + 17));
+    let behind = file.next_data(6 << 20).unwrap();
+    assert!(behind.is_none_or(|b| b >= 6 << 20), "{behind:?}");
+    assert!(file.next_data(8 << 20).unwrap().is_none_or(|b| b == 8 << 20));
+    let mut buf = [0; 1];
+    assert_eq!((file.read_at(&mut buf, (5 << 20) + 17).unwrap(), buf), (1, *b"x"));
+}
+
+#[test]
 fn room_is_allocated_and_given_back() {
     let (temp, root) = fresh();
     let file = root.open("f", NEW).unwrap();
