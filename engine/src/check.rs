@@ -524,10 +524,12 @@ impl Check<'_> {
                 continue;
             }
             let Ok((h, frame)) = session.frame_of(at, &mut payload) else {
-                let upto = self.store.inner.locate(record.no, at);
-                let upto = upto.map_or(at, |l| l.frame.first_seq + u64::from(l.frame.count) - 1);
-                broken.push((at, upto.max(at)));
-                at = upto.max(at) + 1;
+                let end = self.store.inner.end_of_lost(record.no, at);
+                match broken.last_mut() {
+                    Some(last) if last.1 + 1 == at => last.1 = end - 1,
+                    _ => broken.push((at, end - 1)),
+                }
+                at = end;
                 continue;
             };
             if !self.options.quick
