@@ -4,7 +4,9 @@
 use everlog_benches::LOAD_MAX;
 use everlog_benches::config::{Config, USAGE};
 use everlog_benches::measure::load;
-use everlog_benches::rows::{Run, append, data, new_store, open, open_large, procs, read, sync, transfer};
+use everlog_benches::rows::{
+    Run, append, data, new_store, open, open_large, procs, read, sync, transfer,
+};
 use everlog_benches::table::HEAD;
 
 fn main() {

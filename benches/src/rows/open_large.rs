@@ -35,7 +35,6 @@ fn read_only() -> StoreOptions {
 /// One lane with all sessions: killed, taken over, closed.
 fn one_lane(run: &mut Run) {
     let path = run.path();
-    drop(super::new_store(&path));
     let c = &run.config;
     let per_session = (c.large_events / c.large_sessions).max(1);
     kill(start(&path, 0, c.large_sessions, per_session, c.seed));
@@ -73,7 +72,6 @@ fn one_lane(run: &mut Run) {
 /// Many lanes whose writers were killed, and what a refresh costs when nothing happens.
 fn many_lanes(run: &mut Run) {
     let path = run.path();
-    drop(super::new_store(&path));
     let c = &run.config;
     let (lanes, sessions) = (c.killed_lanes, (c.large_sessions / c.killed_lanes).max(1));
     let per_session = (c.large_events / c.large_sessions).max(1);
@@ -107,7 +105,8 @@ fn many_lanes(run: &mut Run) {
 
     let mut opened = None;
     let write = timed(1, || opened = Some(take(&path, (lanes - 1) * sessions)));
-    let work = "the same store: open and take a session of one lane over, with its recovery and syncs";
+    let work =
+        "the same store: open and take a session of one lane over, with its recovery and syncs";
     add(run, "open-lanes-take", work, write, Goal::AtMost(300.0), String::new());
     close(opened);
     std::fs::remove_dir_all(path).unwrap();
@@ -174,7 +173,12 @@ pub fn child(args: &[String]) {
     let number = |i: usize| args.get(i).and_then(|a| a.parse::<usize>().ok()).unwrap();
     let (first, sessions, events_per_session) = (number(1), number(2), number(3));
     let seed = args.get(4).and_then(|a| a.parse().ok()).unwrap();
-    let store = Store::open(args.first().unwrap(), StoreOptions::default()).unwrap();
+    let path = Path::new(args.first().unwrap());
+    let store = if path.exists() {
+        Store::open(path, StoreOptions::default()).unwrap()
+    } else {
+        super::new_store(path)
+    };
     let fleet = everlog_testkit::fleet::Fleet { seed, sessions, events_per_session };
     let mut last = Vec::new();
     for group in (first..first + sessions).collect::<Vec<_>>().chunks(ALIVE) {

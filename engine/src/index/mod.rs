@@ -7,6 +7,7 @@
 
 pub(crate) mod block;
 pub(crate) mod hash;
+pub(crate) mod lane_file;
 pub(crate) mod lane_view;
 pub(crate) mod load;
 pub(crate) mod runs;
