@@ -21,6 +21,12 @@ pub struct Config {
     pub syncs: u64,
     /// Reads of single events.
     pub points: u64,
+    /// Sessions of the large stores.
+    pub large_sessions: usize,
+    /// Events of the large stores.
+    pub large_events: usize,
+    /// Lanes whose writers were killed.
+    pub killed_lanes: usize,
     /// Parts to run; all when empty.
     pub only: Vec<String>,
     /// Where the stores are made.
@@ -28,8 +34,8 @@ pub struct Config {
 }
 
 /// How to call it.
-pub const USAGE: &str = "everlog-bench [--smoke] [--sessions N] [--events N] [--seed N] [--rounds N] [--only PART[,PART]] [FOLDER]
-parts: append, sync, procs, read, transfer, open, disk";
+pub const USAGE: &str = "everlog-bench [--smoke] [--sessions N] [--events N] [--lanes N] [--seed N] [--rounds N] [--only PART[,PART]] [FOLDER]
+parts: append, sync, procs, read, transfer, open, open-large (4 GB of disk, two minutes), disk";
 
 impl Config {
     /// The whole run.
@@ -44,6 +50,9 @@ impl Config {
             singles: 50_000,
             syncs: 200,
             points: 200_000,
+            large_sessions: 100_000,
+            large_events: 10_000_000,
+            killed_lanes: 200,
             only: Vec::new(),
             folder: std::env::temp_dir(),
         }
@@ -60,6 +69,9 @@ impl Config {
             singles: 200,
             syncs: 4,
             points: 500,
+            large_sessions: 40,
+            large_events: 4_000,
+            killed_lanes: 4,
             ..Self::full()
         }
     }
@@ -82,6 +94,7 @@ impl Config {
             match arg.as_str() {
                 "--sessions" => out.sessions = number?.clamp(1, 1_000_000) as usize,
                 "--events" => out.events = number?.clamp(1, 1 << 32) as usize,
+                "--lanes" => out.killed_lanes = number?.clamp(1, 1_000) as usize,
                 "--seed" => out.seed = number?,
                 "--rounds" => out.rounds = number?.clamp(1, 1_000) as usize,
                 "--only" => out.only = value.split(',').map(str::to_owned).collect(),

@@ -3,6 +3,7 @@
 pub mod append;
 pub mod data;
 pub mod open;
+pub mod open_large;
 pub mod procs;
 pub mod read;
 pub mod sync;

@@ -195,7 +195,15 @@ impl Error {
             std::io::ErrorKind::AlreadyExists => ErrorKind::Exists,
             _ => ErrorKind::Io,
         };
-        let mut err = Self::new(kind, format!("{what}: {source}"));
+        let mut err = match source.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => Self::new(
+                kind,
+                format!(
+                    "{what}: too many open files; close some, or raise the limit (`ulimit -n`). Nothing is damaged"
+                ),
+            ),
+            _ => Self::new(kind, format!("{what}: {source}")),
+        };
         err.facts.os_code = source.raw_os_error();
         err
     }

@@ -21,6 +21,8 @@ use crate::vfs::{LockKind, OpenHow, Vfs, VfsDir, VfsFile};
 /// Distance of two session locks and bytes of each.
 const RECORD_BYTES: u64 = RECORD_LEN as u64;
 const CREATE_BASE: u64 = 1 << 32;
+/// Lock files of home lanes that stay open although no session of theirs is held.
+const IDLE_FILES_MAX: usize = 16;
 
 /// The lock files of a store, as one handle uses them.
 #[derive(Debug)]
@@ -94,6 +96,10 @@ impl Locks {
             return Ok(f.clone());
         }
         let file = self.open(&name::session_locks(lane))?;
+        if files.len() >= IDLE_FILES_MAX {
+            // One that only this table has holds no lock: who holds one, or is about to take one, has the file as well.
+            files.retain(|_, f| Arc::strong_count(f) > 1);
+        }
         files.insert(lane, file.clone());
         Ok(file)
     }

@@ -4,7 +4,9 @@
 use everlog_benches::LOAD_MAX;
 use everlog_benches::config::{Config, USAGE};
 use everlog_benches::measure::load;
-use everlog_benches::rows::{Run, append, data, new_store, open, procs, read, sync, transfer};
+use everlog_benches::rows::{
+    Run, append, data, new_store, open, open_large, procs, read, sync, transfer,
+};
 use everlog_benches::table::HEAD;
 
 fn main() {
@@ -12,6 +14,7 @@ fn main() {
     match args.first().map(String::as_str) {
         Some(procs::CHILD) => return procs::child(&args[1..]),
         Some(open::CHILD) => return open::child(&args[1..]),
+        Some(open_large::CHILD) => return open_large::child(&args[1..]),
         Some("--help" | "-h") => return println!("{USAGE}"),
         _ => {}
     }
@@ -64,6 +67,9 @@ fn measure(config: Config) -> Vec<everlog_benches::table::Row> {
         if run.config.wants("open") {
             open::run(&mut run, &path);
         }
+    }
+    if run.config.wants("open-large") {
+        open_large::run(&mut run);
     }
     // Last: threads and processes that wait for the disk count as load.
     if run.config.wants("sync") {

@@ -12,12 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::lane_file::LaneFile;
 use super::{Index, Place};
 use crate::error::{Error, Result};
 use crate::format::frame::kind;
 use crate::format::index_frame::{ControlAt, IndexFrame};
 use crate::format::segment::{HEADER_LEN, SegmentHeader, TRAILER_LEN};
-use crate::format::slot::{LaneState, STRIDE, Slot};
+use crate::format::slot::{LaneState, Slot};
 use crate::format::{Fault, name};
 use crate::segment::scan::verifies_now;
 use crate::segment::{Pool, Scan, Segment, Step};
@@ -72,10 +73,11 @@ pub(crate) struct LaneView {
     pub(crate) is_read: bool,
     /// Segments whose header is a stand-in: where their gsns begin is not known.
     pub(crate) rebuilt: BTreeSet<SegmentNo>,
-    store_id: [u8; 16],
+    pub(super) store_id: [u8; 16],
     boot_id: [u8; 16],
     mapped: bool,
     pool: Arc<Pool>,
+    pub(super) lane_file: LaneFile,
     /// Where reading must stop: this process's own writer of the lane failed there.
     pub(crate) held_at: Option<(SegmentNo, u64)>,
     /// Whether this handle recovered the lane: what its slot said before does not count.
@@ -94,6 +96,7 @@ impl LaneView {
     ) -> Self {
         Self {
             no,
+            lane_file: LaneFile::new(dir.clone()),
             dir,
             path,
             segments: BTreeMap::new(),
@@ -141,19 +144,6 @@ impl LaneView {
             self.list_segments()?;
             self.check_chain();
         }
-        Ok(())
-    }
-
-    /// Reads the slots of the lane file.
-    pub(crate) fn read_slot(&mut self) -> Result<()> {
-        let file = match self.dir.open(name::LANE, OpenHow::Read) {
-            Ok(f) => f,
-            Err(e) if e.kind() == crate::ErrorKind::NotFound => return Ok(()),
-            Err(e) => return Err(e),
-        };
-        let mut b = vec![0; 2 * STRIDE as usize];
-        let n = file.read_at(&mut b, 0)?;
-        self.slot = Slot::newest(b.get(..n).unwrap_or(&[]), &self.store_id, self.no);
         Ok(())
     }
 
@@ -205,7 +195,7 @@ impl LaneView {
                 )
                 .with_path(path));
             }
-            Err(fault) => match self.rebuild_header(no, size) {
+            Err(fault) => match self.rebuild_header(no, size)? {
                 Some(h) => {
                     let message = format!(
                         "the header is damaged ({}); its salt was found elsewhere",
@@ -240,13 +230,17 @@ impl LaneView {
     }
 
     /// A stand-in for a damaged header, from the successor's or the lane file's copy of the salt.
-    fn rebuild_header(&self, no: SegmentNo, size: u64) -> Option<SegmentHeader> {
+    fn rebuild_header(&self, no: SegmentNo, size: u64) -> Result<Option<SegmentHeader>> {
         let mut next = None;
-        for e in self.dir.list().ok()? {
+        for e in self.dir.list()? {
             let Some(n) = name::parse_segment(&e.name).filter(|n| *n > no) else { continue };
-            let file = self.dir.open(&name::segment(n), OpenHow::Read).ok()?;
+            let file = match self.dir.open(&name::segment(n), OpenHow::Read) {
+                Ok(f) => f,
+                Err(e) if e.kind() == crate::ErrorKind::NotFound => continue,
+                Err(e) => return Err(e),
+            };
             let mut b = vec![0; HEADER_LEN as usize];
-            file.read_at(&mut b, 0).ok()?;
+            file.read_at(&mut b, 0)?;
             if let Ok(h) = SegmentHeader::decode(&b)
                 && h.store_id == self.store_id
                 && h.prev.is_some_and(|p| p.segment == no)
@@ -261,9 +255,10 @@ impl LaneView {
             salt: s.header.salt,
         });
         let slot = self.slot.as_ref().filter(|s| s.segment == no);
-        let salt = next.and_then(|h| h.prev).map(|p| p.salt).or(slot.map(|s| s.salt))?;
+        let salt = next.and_then(|h| h.prev).map(|p| p.salt).or(slot.map(|s| s.salt));
+        let Some(salt) = salt else { return Ok(None) };
         let epoch = slot.map(|s| s.epoch).or(next.map(|h| h.epoch)).unwrap_or(0);
-        Some(SegmentHeader {
+        Ok(Some(SegmentHeader {
             store_id: self.store_id,
             lane: self.no,
             segment: no,
@@ -274,7 +269,7 @@ impl LaneView {
             prev,
             capacity: size,
             created_ms: 0,
-        })
+        }))
     }
 
     /// The segment that comes after `no` in the chain.
@@ -416,7 +411,7 @@ impl LaneView {
             _ => 0,
         };
         Ok(match self.index_chain(segment, hint, limit) {
-            Some(chain) if !chain.is_empty() => self.take_chain(segment, &chain, index),
+            Some(chain) if !chain.is_empty() => self.take_chain(segment, chain, index),
             _ => HEADER_LEN,
         })
     }
@@ -450,12 +445,12 @@ impl LaneView {
     }
 
     /// Adds what a chain lists; returns the offset behind it.
-    fn take_chain(&mut self, segment: &Segment, chain: &[Link], index: &mut Index) -> u64 {
+    fn take_chain(&mut self, segment: &Segment, chain: Vec<Link>, index: &mut Index) -> u64 {
         let mut end = HEADER_LEN;
         for link in chain {
             let Ok(frame) = IndexFrame::open(&link.payload, link.at) else { return end };
             let place = Place { lane: self.no, segment: segment.no(), offset: link.at };
-            index.on_indexed(place, link.end, &frame, &link.controls);
+            index.on_indexed(place, link.end, &frame, link.controls);
             self.next_session = self.next_session.max(frame.next_session);
             self.next_gsn = link.next_gsn;
             end = link.end;

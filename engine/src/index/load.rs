@@ -9,11 +9,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Index;
-use super::lane_view::{AtBad, Finding, LaneView};
+use super::lane_view::{Finding, LaneView};
 use crate::error::Result;
 use crate::format::name;
 use crate::segment::{Pool, Segment};
 use crate::types::{LaneNo, SegmentNo};
+use crate::vfs::shut::ShutDir;
 use crate::vfs::{EntryKind, VfsDir};
 
 /// The lanes of a store as read so far.
@@ -81,7 +82,8 @@ impl Lanes {
         if self.views.contains_key(&no) {
             return Ok(());
         }
-        let dir = self.dir.open_dir(&name::lane_dir(no))?;
+        // Shut: a store has more lanes than a process has descriptors.
+        let dir = Arc::new(ShutDir::new(self.dir.clone(), name::lane_dir(no)));
         let path = self.path.join(name::lane_dir(no));
         let ids = (self.store_id, self.boot_id);
         let view = LaneView::new(no, dir, path, ids, self.mapped, self.pool.clone());
@@ -95,9 +97,7 @@ impl Lanes {
             return Ok(());
         }
         let Some(view) = self.views.get_mut(&no) else { return Ok(()) };
-        let first = !view.is_read;
-        view.look()?;
-        view.advance(&mut self.index, if first { AtBad::Resync } else { AtBad::Stop })
+        view.refresh(&mut self.index)
     }
 
     /// Reads one lane again from its start: a recovery changed what it holds.

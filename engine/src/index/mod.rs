@@ -7,6 +7,7 @@
 
 pub(crate) mod block;
 pub(crate) mod hash;
+pub(crate) mod lane_file;
 pub(crate) mod lane_view;
 pub(crate) mod load;
 pub(crate) mod runs;
@@ -143,11 +144,10 @@ impl Index {
         at: Place,
         end: u64,
         index: &IndexFrame<'_>,
-        controls: &[ControlAt],
+        controls: Vec<ControlAt>,
     ) {
-        for c in controls {
-            let place = Place { offset: c.offset, ..at };
-            self.table.add_control(place, c.seq, c.session, &c.control);
+        for row in controls {
+            self.table.take_control(Place { offset: row.offset, ..at }, row);
         }
         for i in 0..index.runs {
             let row = index.row(i);

@@ -4,8 +4,7 @@
 //! G1. Bytes are copied out before they are verified, and verified before they are decoded.
 //! G2. A length from the file is used only after the frame header verified and after it was compared with the
 //!     capacity of the segment.
-//! G3. A handle keeps at most so many files and maps open as its pool allows; beyond that, files are opened for the
-//!     one read.
+//! G3. A handle keeps at most so many maps as its pool allows; files are kept as `kept` says.
 //!
 //! # Units
 //! `offset`, `capacity`: bytes from the start of the file.
@@ -22,25 +21,14 @@ use crate::format::frame::{FrameHeader, HEADER_BYTES};
 use crate::format::segment::{SegmentHeader, TRAILER_LEN, Trailer};
 use crate::format::{Fault, frame, name};
 use crate::limits;
+use crate::segment::kept::{Kept, take};
 use crate::types::SegmentNo;
-use crate::vfs::{OpenHow, VfsDir, VfsFile, VfsMap};
+use crate::vfs::{VfsDir, VfsFile, VfsMap};
 
-/// Counts the files and maps that the segments of a handle keep open.
+/// Counts the maps that the segments of a handle keep.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    files: AtomicUsize,
     maps: AtomicUsize,
-}
-
-/// Files that a handle keeps open for reading.
-const FILES_MAX: usize = 256;
-
-impl Pool {
-    fn take(counter: &AtomicUsize, max: usize) -> bool {
-        counter
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < max).then_some(n + 1))
-            .is_ok()
-    }
 }
 
 /// Where the bytes of a segment come from.
@@ -49,7 +37,7 @@ enum Source {
     /// A file that stays open: the writer's.
     Own(Arc<dyn VfsFile>),
     /// Opened when it is read.
-    Lazy { dir: Arc<dyn VfsDir>, pool: Arc<Pool>, kept: RwLock<Option<Arc<dyn VfsFile>>> },
+    Lazy { pool: Arc<Pool>, kept: Kept },
 }
 
 /// A segment whose header verified, or was rebuilt from its successor.
@@ -91,25 +79,17 @@ impl Segment {
         path: PathBuf,
         mapped: bool,
     ) -> Self {
-        let source = Source::Lazy { dir, pool, kept: RwLock::new(None) };
+        let kept = Kept::new(dir, name::segment(header.segment));
+        let source = Source::Lazy { pool, kept };
         Self { header, path, source, map: RwLock::new(None), mapped }
     }
 
     /// The open file.
     pub(crate) fn file(&self) -> Result<Arc<dyn VfsFile>> {
-        let (dir, pool, kept) = match &self.source {
-            Source::Own(file) => return Ok(file.clone()),
-            Source::Lazy { dir, pool, kept } => (dir, pool, kept),
-        };
-        if let Some(file) = &*kept.read() {
-            return Ok(file.clone());
+        match &self.source {
+            Source::Own(file) => Ok(file.clone()),
+            Source::Lazy { kept, .. } => kept.file(),
         }
-        let file = dir.open(&name::segment(self.no()), OpenHow::Read)?;
-        let mut slot = kept.write();
-        if slot.is_none() && Pool::take(&pool.files, FILES_MAX) {
-            *slot = Some(file.clone());
-        }
-        Ok(file)
     }
 
     pub(crate) fn no(&self) -> SegmentNo {
@@ -154,7 +134,7 @@ impl Segment {
             return Ok(map.copy_out(buf, offset));
         }
         if let Source::Lazy { pool, .. } = &self.source
-            && !Pool::take(&pool.maps, limits::MAPS_MAX)
+            && !take(&pool.maps, limits::MAPS_MAX)
         {
             return Ok(false);
         }
@@ -235,13 +215,10 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        if let Source::Lazy { pool, kept, .. } = &mut self.source {
-            if kept.get_mut().is_some() {
-                pool.files.fetch_sub(1, Ordering::Relaxed);
-            }
-            if self.map.get_mut().is_some() {
-                pool.maps.fetch_sub(1, Ordering::Relaxed);
-            }
+        if let Source::Lazy { pool, .. } = &self.source
+            && self.map.get_mut().is_some()
+        {
+            pool.maps.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

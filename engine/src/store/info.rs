@@ -1,7 +1,7 @@
 //! Lists and figures of a store.
 
 use super::Store;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::format::name;
 use crate::index::Record;
 use crate::options::Level;
@@ -116,7 +116,11 @@ impl Store {
         let lanes = self.inner.lanes.read();
         let mut out = Vec::new();
         for view in lanes.views.values() {
-            let Ok(file) = view.dir.open(name::RECOVERIES, OpenHow::Read) else { continue };
+            let file = match view.dir.open(name::RECOVERIES, OpenHow::Read) {
+                Ok(file) => file,
+                Err(e) if e.kind() == ErrorKind::NotFound => continue,
+                Err(e) => return Err(e),
+            };
             let len = file.len()?;
             let from = len.saturating_sub(BYTES_MAX);
             let mut b = vec![0; crate::format::codec::narrow(len - from)];

@@ -4,8 +4,7 @@
 //! drop, tear, reorder and fail every call. [`OsVfs`] is the real one.
 //!
 //! # Invariants
-//! D1. A name is one path component: a folder is opened once and all below it is reached from its handle, never
-//!     through a symbolic link.
+//! D1. A name is one path component: all below a folder is reached from its handle, never through a symbolic link.
 //! D2. Bytes written by `write_at` are visible to every later `read_at` and map of any process at once, and survive
 //!     the death of the process. They survive the machine only after `sync_data` of that file returned `Ok`.
 //! D3. Unsynced bytes may reach the disk in any order, in part, or not at all, in units as small as one byte; synced
@@ -26,6 +25,7 @@ use std::sync::Arc;
 use crate::error::Result;
 
 pub(crate) mod os;
+pub(crate) mod shut;
 pub use os::OsVfs;
 
 /// Permissions of a new file or folder.

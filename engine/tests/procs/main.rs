@@ -24,6 +24,7 @@ mod full;
 mod group;
 mod imports;
 mod kid;
+mod lanes;
 mod makers;
 mod many;
 mod pass;
@@ -44,6 +45,7 @@ fn child_entry() {
         "import" => imports::import(),
         "fork" => fork::forker(),
         "modes" => disk::modes(),
+        "lanes" => lanes::lanes(),
         "make-store" => makers::make_store(),
         "make-sessions" => makers::make_sessions(),
         other => panic!("no role {other}"),

@@ -41,6 +41,11 @@ impl OsVfs {
     }
 }
 
+/// Descriptors that this process may have, where the system has a limit.
+pub(crate) fn files_max() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
 impl Vfs for OsVfs {
     fn open_root(&self, path: &Path) -> Result<Arc<dyn VfsDir>> {
         atfork::install().map_err(|e| Error::io("pthread_atfork", &e).with_path(path))?;
