@@ -102,7 +102,34 @@ impl StoreInner {
 
     /// Sees what other processes wrote.
     pub(crate) fn refresh(&self) -> Result<()> {
-        self.lanes.write().refresh()
+        let is_stale = {
+            let mut lanes = self.lanes.write();
+            lanes.refresh()?;
+            lanes.is_stale()
+        };
+        if is_stale { self.drop_stale() } else { Ok(()) }
+    }
+
+    /// Sees what another process wrote to one lane.
+    pub(crate) fn refresh_lane(&self, no: crate::LaneNo) -> Result<()> {
+        let is_stale = {
+            let mut lanes = self.lanes.write();
+            lanes.refresh_lane(no)?;
+            lanes.is_stale()
+        };
+        if is_stale { self.drop_stale() } else { Ok(()) }
+    }
+
+    /// Reads the index again: it holds what a recovery has dropped since.
+    fn drop_stale(&self) -> Result<()> {
+        let failed = self.own_lane().filter(|lane| lane.poison.get().is_some());
+        match failed {
+            Some(lane) => {
+                lane.failed.store(true, Ordering::Release);
+                self.hold_readers()
+            }
+            None => self.read_anew(),
+        }
     }
 
     /// Stages a control frame of a session.
@@ -129,7 +156,30 @@ impl StoreInner {
         let Some(lane) = self.own_lane() else { return Ok(()) };
         let closed = lane.close();
         lane.let_go();
+        if closed.is_ok() {
+            self.read_on(&lane);
+        }
         closed
+    }
+
+    /// The lane is free for others from now on: what they write to it is read like any.
+    fn read_on(&self, lane: &Lane) {
+        let (segment, offset) = lane.written_place();
+        let (gsn, next_session) = {
+            let stage = lane.stage.lock();
+            (stage.gsn, stage.next_session)
+        };
+        let mut lanes = self.lanes.write();
+        if lanes.own != Some(lane.no) {
+            return;
+        }
+        lanes.own = None;
+        if let Some(view) = lanes.views.get_mut(&lane.no) {
+            view.at = Some((segment, offset));
+            view.is_read = true;
+            view.next_gsn = gsn;
+            view.next_session = next_session;
+        }
     }
 }
 

@@ -45,6 +45,7 @@ pub(crate) fn open(
         root: root.clone(),
         quarantine_path: path.join(name::QUARANTINE),
         options: options.clone(),
+        bell: Arc::default(),
     };
     let locks = Locks::new(vfs.clone(), root.open_dir(name::LOCKS)?, options.clone());
     Ok(Arc::new(StoreInner {
