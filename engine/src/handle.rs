@@ -6,7 +6,7 @@
 //! Hd3. Dropping the last handle closes the lane, except in a child of `fork(2)`.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
@@ -44,6 +44,9 @@ pub(crate) struct StoreInner {
     pub(crate) runs: RunCache,
     /// Set by the lane when a write or sync failed, until the index was read again.
     pub(crate) failed: OnceLock<Arc<AtomicBool>>,
+    /// When the last look at all lanes began, on the clock for durations, and how many are done.
+    pub(crate) look_ns: AtomicU64,
+    pub(crate) looks: AtomicU64,
 }
 
 impl StoreInner {
@@ -107,7 +110,24 @@ impl StoreInner {
             lanes.refresh()?;
             lanes.is_stale()
         };
+        self.looks.fetch_add(1, Ordering::AcqRel);
         if is_stale { self.drop_stale() } else { Ok(()) }
+    }
+
+    /// Sees what other processes wrote, unless another thread of this handle looked less than `age_ns` ago; whether it
+    /// looked.
+    pub(crate) fn look(&self, age_ns: u64) -> Result<bool> {
+        let now = self.vfs.monotonic_ns();
+        let last = self.look_ns.load(Ordering::Acquire);
+        if now.saturating_sub(last) < age_ns {
+            return Ok(false);
+        }
+        // Of two at once one looks.
+        let first = self.look_ns.compare_exchange(last, now, Ordering::AcqRel, Ordering::Acquire);
+        if first.is_err() && age_ns > 0 {
+            return Ok(false);
+        }
+        self.refresh().map(|()| true)
     }
 
     /// Sees what another process wrote to one lane.

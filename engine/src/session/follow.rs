@@ -9,6 +9,7 @@
 //! Fo4. Nothing is waited for without an end: a ring only makes a look come sooner, and looks come at least every
 //!      `poll_max_ms`.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::events::Events;
@@ -79,25 +80,33 @@ impl Pacer {
         quiet.clamp(self.options.poll_min_ms * 1_000_000, self.options.poll_max_ms * 1_000_000)
     }
 
-    /// Whether the next look is at all lanes.
-    fn is_wide(&mut self, now_ns: u64) -> bool {
+    /// What the next look is at.
+    fn scope(&mut self, now_ns: u64) -> Scope {
         let every = self.pause_ns(now_ns).max(NARROW_LOOKS * self.options.poll_min_ms * 1_000_000);
         let every = every.min(self.options.poll_max_ms * 1_000_000);
-        let due = self.wide_ns.is_none_or(|at| now_ns.saturating_sub(at) >= every);
-        if due {
-            self.wide_ns = Some(now_ns);
+        if self.wide_ns.is_some_and(|at| now_ns.saturating_sub(at) < every) {
+            return Scope::Few;
         }
-        due
+        self.wide_ns = Some(now_ns);
+        Scope::All { age_ns: every / 2 }
     }
 }
 
-/// Looks until there is something, or until `most` is over; without it, for ever. `look` is told whether to look at
-/// all lanes.
+/// What a look is at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Scope {
+    /// The lanes that are likely to have news.
+    Few,
+    /// All lanes, unless this handle looked at them less than `age_ns` ago.
+    All { age_ns: u64 },
+}
+
+/// Looks until there is something, or until `most` is over; without it, for ever.
 pub(crate) fn wait_for<T>(
     store: &StoreInner,
     pacer: &mut Pacer,
     most: Option<Duration>,
-    look: &mut dyn FnMut(bool) -> Result<Option<T>>,
+    look: &mut dyn FnMut(Scope) -> Result<Option<T>>,
 ) -> Result<Option<T>> {
     let vfs = &store.vfs;
     let most = most.map(|m| u64::try_from(m.as_nanos()).unwrap_or(u64::MAX));
@@ -105,8 +114,9 @@ pub(crate) fn wait_for<T>(
     let mut listener = store.site.bell.listen();
     loop {
         let now = vfs.monotonic_ns();
-        let wide = pacer.is_wide(now) || most == Some(0);
-        if let Some(found) = look(wide)? {
+        let scope = pacer.scope(now);
+        let scope = if most == Some(0) { Scope::All { age_ns: 0 } } else { scope };
+        if let Some(found) = look(scope)? {
             pacer.news_ns = vfs.monotonic_ns();
             return Ok(Some(found));
         }
@@ -171,9 +181,7 @@ pub struct Follow {
     last: Option<(Seq, EventId)>,
     /// The index that `last` was read from.
     readings: u64,
-    /// Looks at all lanes so far.
-    looks: u64,
-    /// A hole in the session, and the look that showed it first.
+    /// A hole in the session, and the looks at all lanes that were done when it was seen first.
     hole: Option<(Seq, u64)>,
     ended: Option<Error>,
 }
@@ -209,7 +217,6 @@ impl Session {
             pacer: Pacer::new(options, self.store.vfs.monotonic_ns()),
             last: None,
             readings: self.store.lanes.read().readings,
-            looks: 0,
             hole: None,
             ended: None,
         })
@@ -282,8 +289,8 @@ impl Follow {
     fn wait(&mut self, most: Option<Duration>) -> Result<Option<Event>> {
         let store = self.session().store.clone();
         let mut pacer = std::mem::replace(&mut self.pacer, Pacer::new(self.options, 0));
-        let found = wait_for(&store, &mut pacer, most, &mut |wide| {
-            self.look(wide)?;
+        let found = wait_for(&store, &mut pacer, most, &mut |scope| {
+            self.look(scope)?;
             self.known()
         });
         self.pacer = pacer;
@@ -291,16 +298,16 @@ impl Follow {
     }
 
     /// Sees what other processes wrote: in all lanes, or in that which wrote last.
-    fn look(&mut self, wide: bool) -> Result<()> {
+    fn look(&mut self, scope: Scope) -> Result<()> {
         let (store, no) = (&self.session().store, self.session().no);
         store.guard()?;
-        if !wide {
-            let last = store.lanes.read().index.table.get(no).map(|r| r.last_lane());
-            return last.map_or(Ok(()), |lane| store.refresh_lane(lane));
+        if let Scope::All { age_ns } = scope
+            && store.look(age_ns)?
+        {
+            return Ok(());
         }
-        store.refresh()?;
-        self.looks += 1;
-        Ok(())
+        let last = store.lanes.read().index.table.get(no).map(|r| r.last_lane());
+        last.map_or(Ok(()), |lane| store.refresh_lane(lane))
     }
 
     /// The next event of what was read of the store so far.
@@ -345,14 +352,19 @@ impl Follow {
             (Some(extent), _) => extent.end_seq(),
             // Events of another lane may have been written just after that lane was looked at: only a hole that is
             // there after another look is damage.
-            (None, Some((_, end))) => match self.hole {
-                Some((seq, looks)) if seq == next && self.looks > looks => end,
-                _ => {
-                    let first_seen = self.hole.filter(|(seq, _)| *seq == next);
-                    self.hole = first_seen.or(Some((next, self.looks)));
+            (None, Some((_, end))) => {
+                let looks = store.looks.load(Ordering::Acquire);
+                let (_, before) = *self.hole.get_or_insert((next, looks));
+                if self.hole.is_some_and(|(seq, _)| seq != next) {
+                    self.hole = Some((next, looks));
                     return Ok(false);
                 }
-            },
+                // One of them may have been under way when the hole was seen.
+                if looks < before + 2 {
+                    return Ok(false);
+                }
+                end
+            }
             (None, None) => return Ok(false),
         };
         let is_hole = record.extent_of(next).is_none();

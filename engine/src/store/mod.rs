@@ -7,6 +7,7 @@
 
 mod create;
 mod cursor;
+mod given;
 mod handle;
 mod info;
 mod lanes;
@@ -24,8 +25,9 @@ use crate::options::StoreOptions;
 use crate::vfs::{OsVfs, Vfs};
 
 pub use cursor::Cursor;
+pub use given::StoreEvent;
 pub use info::StoreInfo;
-pub use subscribe::{StoreEvent, Subscription};
+pub use subscribe::Subscription;
 
 /// An open store. Cloning gives another handle on the same open store; the last one dropped closes it.
 ///

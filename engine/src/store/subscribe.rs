@@ -11,21 +11,22 @@
 //!      more than 64 KiB of them.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Store;
 use super::cursor::{At, Cursor, store_mark};
+use super::given::{Seen, StoreEvent, each_event};
 use super::track::{Stretch, Track};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::format::Fault;
 use crate::format::control::{Body, Control};
-use crate::format::events::Events as FrameEvents;
-use crate::format::frame::{FrameHeader, flag, kind};
+use crate::format::frame::{FrameHeader, kind};
 use crate::handle::StoreInner;
 use crate::index::Place;
 use crate::segment::{Scan, Step};
-use crate::session::follow::{FollowOptions, Pacer, wait_for};
+use crate::session::follow::{FollowOptions, Pacer, Scope, wait_for};
 use crate::session::{Events, Session};
 use crate::types::{EventId, LaneNo, Seq, SessionId, SessionNo};
 
@@ -33,29 +34,6 @@ use crate::types::{EventId, LaneNo, Seq, SessionId, SessionNo};
 const TURN_BYTES: u64 = 64 << 10;
 /// Looks without news after which a lane is looked at only together with all others.
 const QUIET_LOOKS: u64 = 64;
-
-/// An event of any session, as a [`Subscription`] gives it.
-///
-/// ```
-/// # let folder = tempfile::tempdir()?;
-/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
-/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
-/// writer.append(&everlog::NewEvent::new("note", b"1"))?;
-/// let mut all = store.subscribe(&everlog::Cursor::default(), Default::default())?;
-/// let given: everlog::StoreEvent = all.try_next()?.expect("there is one");
-/// assert_eq!((&given.session, given.event.seq), (writer.id(), 0));
-/// assert_eq!(given.id, writer.event_id(0)?);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StoreEvent {
-    /// The session.
-    pub session: SessionId,
-    /// Identity of the event.
-    pub id: EventId,
-    /// The event.
-    pub event: Event,
-}
 
 struct Item {
     given: StoreEvent,
@@ -107,7 +85,6 @@ pub struct Subscription {
     /// The index that the tracks belong to.
     readings: u64,
     looks: u64,
-    wide_looks: u64,
     ended: Option<Error>,
 }
 
@@ -186,7 +163,6 @@ impl Store {
             turn: None,
             readings: 0,
             looks: 0,
-            wide_looks: 1,
             ended: None,
         };
         subscription.place()?;
@@ -251,8 +227,8 @@ impl Subscription {
     fn wait(&mut self, most: Option<Duration>) -> Result<Option<StoreEvent>> {
         let inner = self.store.inner.clone();
         let mut pacer = std::mem::replace(&mut self.pacer, Pacer::new(self.options, 0));
-        let found = wait_for(&inner, &mut pacer, most, &mut |wide| {
-            self.look(wide)?;
+        let found = wait_for(&inner, &mut pacer, most, &mut |scope| {
+            self.look(scope)?;
             self.known()
         });
         self.pacer = pacer;
@@ -260,13 +236,14 @@ impl Subscription {
     }
 
     /// Sees what other processes wrote: in all lanes, or in those that had news of late.
-    fn look(&mut self, wide: bool) -> Result<()> {
+    fn look(&mut self, scope: Scope) -> Result<()> {
         let inner = &self.store.inner;
         inner.guard()?;
         self.looks += 1;
-        if wide {
-            self.wide_looks += 1;
-            return inner.refresh();
+        if let Scope::All { age_ns } = scope
+            && inner.look(age_ns)?
+        {
+            return Ok(());
         }
         for track in self.tracks.values().filter(|t| t.moved + QUIET_LOOKS > self.looks) {
             inner.refresh_lane(track.lane)?;
@@ -356,7 +333,12 @@ impl Subscription {
 
     /// Lets a lane pass a frame whose predecessor is not to be had: all lanes were looked at since it stopped there.
     fn go_on_without(&mut self) -> Result<bool> {
-        let stuck = self.tracks.values().find(|t| t.stalled.is_some_and(|at| self.wide_looks > at));
+        let looks = self.store.inner.looks.load(Ordering::Acquire);
+        // One of them may have been under way when it stopped.
+        let stuck = self
+            .tracks
+            .values()
+            .find(|t| t.stalled.is_some_and(|at| looks.saturating_sub(at) >= 2));
         let Some(mut track) = stuck.copied() else { return Ok(false) };
         track.stalled = Some(u64::MAX);
         let moved = self.read_lane(&mut track);
@@ -423,7 +405,7 @@ impl Subscription {
     /// Takes a frame; `false` when it must wait for another lane.
     fn frame(
         &mut self,
-        inner: &std::sync::Arc<StoreInner>,
+        inner: &Arc<StoreInner>,
         track: &mut Track,
         offset: u64,
         h: &FrameHeader,
@@ -453,7 +435,7 @@ impl Subscription {
             Some(_) => false,
         };
         if waits && !forced {
-            track.stalled = track.stalled.or(Some(self.wide_looks));
+            track.stalled = track.stalled.or(Some(inner.looks.load(Ordering::Acquire)));
             return Ok(false);
         }
         match (h.kind, record) {
@@ -529,7 +511,7 @@ impl Subscription {
     /// Begins to give an import.
     fn publish(
         &mut self,
-        inner: &std::sync::Arc<StoreInner>,
+        inner: &Arc<StoreInner>,
         seen: &Seen,
         track: &Track,
         place: Place,
@@ -557,27 +539,6 @@ impl Subscription {
             no,
         });
     }
-}
-
-/// What a frame needs to know of its session.
-struct Seen {
-    id: SessionId,
-    is_given: bool,
-    published: Option<(Place, Seq)>,
-    is_split: bool,
-}
-
-fn each_event(
-    h: &FrameHeader,
-    payload: &[u8],
-    f: &mut dyn FnMut(Event),
-) -> std::result::Result<(), Fault> {
-    let restarts = h.flags & flag::RESTARTS != 0;
-    let mut events = FrameEvents::open(payload, h.count, restarts, h.seq)?;
-    while let Some(event) = events.next_event() {
-        f(event?.to_owned());
-    }
-    Ok(())
 }
 
 impl Iterator for Subscription {

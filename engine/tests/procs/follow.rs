@@ -224,7 +224,9 @@ fn start_writer(path: &Path, session: &str, seed: u64, pace: u64, pad: u64, seco
 }
 
 fn new_store(path: &Path, sessions: u64) {
-    let store = Store::create(path, StoreOptions::default()).unwrap();
+    // Segments of a lane keep their size.
+    let small = StoreOptions::default().with_segment_bytes(256 << 10, 256 << 10);
+    let store = Store::create(path, small).unwrap();
     for k in 0..sessions {
         store.create_session(&NewSession::new(&name(k)).unwrap()).unwrap().close().unwrap();
     }
@@ -233,6 +235,9 @@ fn new_store(path: &Path, sessions: u64) {
 
 /// Tells a reader the end, and compares what it saw with the store. Gives its line of figures.
 fn finish(reader: &mut Kid, truth: &BTreeMap<String, Seen>) -> Result<Vec<u64>, String> {
+    if let Some(gap) = reader.said().into_iter().find(|line| line.starts_with("gap")) {
+        return Err(gap);
+    }
     for (session, s) in truth {
         reader.tell(&format!("{session} {}", s.next));
     }
@@ -311,7 +316,7 @@ fn starved(how: &str, plant: Option<&str>) -> Result<(), String> {
     let path = folder.path().join("store");
     new_store(&path, 1);
     let mut reader = start_reader(&path, how, plant, 1);
-    let mut writer = start_writer(&path, &name(0), 5, 300, 2_000, 3);
+    let writer = start_writer(&path, &name(0), 5, 300, 2_000, 3);
     pause(500);
     reader.stop();
     pause(1_500);
