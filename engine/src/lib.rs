@@ -61,9 +61,10 @@ pub use options::Planted;
 pub use options::{Level, ReadMode, StoreOptions};
 pub use recovery::report::{DamagedRange, RecoveryReport};
 pub use session::{
-    Events, NewSession, PreparedBatch, Receipt, Session, SessionInfo, SessionWriter,
+    Events, Follow, FollowOptions, NewSession, PreparedBatch, Receipt, ReceiptFuture, Session,
+    SessionInfo, SessionWriter,
 };
-pub use store::{Store, StoreInfo};
+pub use store::{Cursor, Store, StoreEvent, StoreInfo, Subscription};
 pub use surface::{Surface, SurfacePlan, SurfaceRefusal};
 pub use types::{EventId, LaneNo, SegmentNo, Seq, SessionId, SessionNo};
 

@@ -10,6 +10,7 @@ pub(crate) mod hash;
 pub(crate) mod lane_file;
 pub(crate) mod lane_view;
 pub(crate) mod load;
+pub(crate) mod proof;
 pub(crate) mod runs;
 pub(crate) mod table;
 

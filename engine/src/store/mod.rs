@@ -6,11 +6,15 @@
 //! St3. Reading takes no lock that another process could wait for.
 
 mod create;
+mod cursor;
+mod given;
 mod handle;
 mod info;
 mod lanes;
 mod open;
+mod subscribe;
 mod take_over;
+mod track;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +24,10 @@ use crate::handle::StoreInner;
 use crate::options::StoreOptions;
 use crate::vfs::{OsVfs, Vfs};
 
+pub use cursor::Cursor;
+pub use given::StoreEvent;
 pub use info::StoreInfo;
+pub use subscribe::Subscription;
 
 /// An open store. Cloning gives another handle on the same open store; the last one dropped closes it.
 ///
