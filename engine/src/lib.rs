@@ -26,6 +26,7 @@
 
 mod accept;
 mod check;
+pub mod data;
 pub mod dsh;
 mod error;
 mod event;
@@ -61,9 +62,9 @@ pub use options::Planted;
 pub use options::{Level, ReadMode, StoreOptions};
 pub use recovery::report::{DamagedRange, RecoveryReport};
 pub use session::{
-    Events, NewSession, PreparedBatch, Receipt, Session, SessionInfo, SessionWriter,
+    Events, Landmark, LandmarkKind, NewSession, PreparedBatch, Receipt, Session, SessionInfo, SessionWriter,
 };
-pub use store::{Store, StoreInfo};
+pub use store::{HeldSession, Store, StoreInfo};
 pub use surface::{Surface, SurfacePlan, SurfaceRefusal};
 pub use types::{EventId, LaneNo, SegmentNo, Seq, SessionId, SessionNo};
 

@@ -11,6 +11,7 @@ mod new;
 mod prepared;
 mod read;
 mod receipt;
+mod structure;
 mod write;
 
 pub use events::Events;
@@ -18,4 +19,5 @@ pub use new::{NewSession, SessionInfo};
 pub use prepared::PreparedBatch;
 pub use read::Session;
 pub use receipt::Receipt;
+pub use structure::{Landmark, LandmarkKind};
 pub use write::SessionWriter;

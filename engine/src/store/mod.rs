@@ -7,6 +7,7 @@
 
 mod create;
 mod handle;
+mod held;
 mod info;
 mod lanes;
 mod open;
@@ -20,6 +21,7 @@ use crate::handle::StoreInner;
 use crate::options::StoreOptions;
 use crate::vfs::{OsVfs, Vfs};
 
+pub use held::HeldSession;
 pub use info::StoreInfo;
 
 /// An open store. Cloning gives another handle on the same open store; the last one dropped closes it.
