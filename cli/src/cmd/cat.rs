@@ -39,7 +39,8 @@ pub(crate) fn run(globals: &Globals, args: &Cat) -> Result<(), Failure> {
     }
 }
 
-fn damaged(missing: &[(u64, u64)]) -> Failure {
+/// The failure that names what could not be read.
+pub(super) fn damaged(missing: &[(u64, u64)]) -> Failure {
     let events: u64 = missing.iter().map(|(first, last)| last - first + 1).sum();
     let mut shown = Vec::new();
     for (first, last) in missing.iter().take(RANGES_SHOWN) {
