@@ -124,7 +124,8 @@ mod tests {
     #[test]
     fn q1_values_stay() {
         let text = "{ \"a\\\"\u{202e}\u{7f}\" :\n [1 , -2.5e+3, true,{ },[\t]], \"b\":\"\\ud800 \u{e0041}\\\\\"}";
-        let want = "{\"a\\\"\\u202e\\u007f\":[1,-2.5e+3,true,{},[]],\"b\":\"\\ud800 \\udb40\\udc41\\\\\"}";
+        let want =
+            "{\"a\\\"\\u202e\\u007f\":[1,-2.5e+3,true,{},[]],\"b\":\"\\ud800 \\udb40\\udc41\\\\\"}";
         assert_eq!(shown(compact(text.as_bytes())), want);
         assert_eq!(shown(compact(b" \"x\" ")), "\"x\"");
         assert_eq!(shown(compact(b"7")), "7");

@@ -7,7 +7,9 @@
 use std::collections::HashMap;
 
 use everlog::data::{at, elements, integer, text};
-use everlog::{Error, Event, EventRef, HeldSession, Holder, LandmarkKind, Session, SessionId, Store};
+use everlog::{
+    Error, Event, EventRef, HeldSession, Holder, LandmarkKind, Session, SessionId, Store,
+};
 
 use crate::exit::Failure;
 use crate::signal;

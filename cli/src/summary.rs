@@ -165,9 +165,7 @@ fn content(blocks: &[u8]) -> Vec<u8> {
         let kind = string(block, &["type"]).unwrap_or_default();
         let said = match &*kind {
             b"text" => string(block, &["text"]),
-            b"reasoning" => {
-                string(block, &["text"]).map(|t| [b"[reasoning] ", &t[..]].concat())
-            }
+            b"reasoning" => string(block, &["text"]).map(|t| [b"[reasoning] ", &t[..]].concat()),
             b"tool-call" => named(block, &["name"], &["arguments"])
                 .map(|call| [b"[tool-call] ", &call[..]].concat()),
             _ => None,

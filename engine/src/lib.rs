@@ -62,7 +62,8 @@ pub use options::Planted;
 pub use options::{Level, ReadMode, StoreOptions};
 pub use recovery::report::{DamagedRange, RecoveryReport};
 pub use session::{
-    Events, Landmark, LandmarkKind, NewSession, PreparedBatch, Receipt, Session, SessionInfo, SessionWriter,
+    Events, Landmark, LandmarkKind, NewSession, PreparedBatch, Receipt, Session, SessionInfo,
+    SessionWriter,
 };
 pub use store::{HeldSession, Store, StoreInfo};
 pub use surface::{Surface, SurfacePlan, SurfaceRefusal};

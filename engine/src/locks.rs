@@ -234,7 +234,8 @@ impl Held {
         let at = no.counter() * RECORD_BYTES;
         let before = self.ranges.partition_point(|(start, _)| *start < at + RECORD_BYTES);
         let (_, stop) = self.ranges.get(before.checked_sub(1)?)?;
-        (*stop > at).then(|| self.file.as_deref().map_or_else(Holder::default, |f| holder_at(f, at)))
+        (*stop > at)
+            .then(|| self.file.as_deref().map_or_else(Holder::default, |f| holder_at(f, at)))
     }
 
     /// Whether nobody holds any.

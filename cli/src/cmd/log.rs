@@ -61,9 +61,10 @@ pub(crate) fn run(globals: &Globals, args: &Log) -> Result<(), Failure> {
 fn filter(args: &Log) -> Result<Filter, Failure> {
     let compile = |re: &String| {
         let mut builder = regex::bytes::RegexBuilder::new(re);
-        builder.size_limit(PATTERN_BYTES_MAX).build().map_err(|e| {
-            Failure::usage(format!("--grep: {}", e.to_string().replace('\n', " ")))
-        })
+        builder
+            .size_limit(PATTERN_BYTES_MAX)
+            .build()
+            .map_err(|e| Failure::usage(format!("--grep: {}", e.to_string().replace('\n', " "))))
     };
     Ok(Filter {
         types: args.types.iter().map(|t| t.as_encoded_bytes().to_vec()).collect(),

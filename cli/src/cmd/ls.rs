@@ -95,7 +95,9 @@ impl Rows {
         }
         match shape {
             Shape::Json => out.line(if sessions.is_empty() { "[]" } else { "]" }),
-            Shape::Table => table.lines(style, width::of_stdout()).iter().try_for_each(|line| out.line(line)),
+            Shape::Table => {
+                table.lines(style, width::of_stdout()).iter().try_for_each(|line| out.line(line))
+            }
             _ => Ok(()),
         }
     }

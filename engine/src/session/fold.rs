@@ -81,11 +81,7 @@ impl Session {
     }
 
     /// Hands on the events of these seqs, which rise.
-    fn visit(
-        &self,
-        seqs: &[Seq],
-        f: &mut dyn FnMut(&EventRef<'_>) -> Result<()>,
-    ) -> Result<()> {
+    fn visit(&self, seqs: &[Seq], f: &mut dyn FnMut(&EventRef<'_>) -> Result<()>) -> Result<()> {
         let mut payload = Vec::new();
         let mut rest = seqs.iter().copied().peekable();
         while let Some(first) = rest.next() {
@@ -141,7 +137,9 @@ impl Session {
         let lanes = self.store.lanes.read();
         if extent.index == 0 {
             let block = lanes.index.blocks.get(&(extent.lane, extent.segment));
-            return Ok(Arc::new(block.into_iter().flat_map(|b| b.runs_of(self.no)).cloned().collect()));
+            return Ok(Arc::new(
+                block.into_iter().flat_map(|b| b.runs_of(self.no)).cloned().collect(),
+            ));
         }
         let segment = lanes.segment(extent.lane, extent.segment);
         drop(lanes);
