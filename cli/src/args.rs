@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 
+use crate::args_read::{Log, Ps, Show};
+
 /// An embedded event store for the sessions of agents.
 #[derive(Parser, Debug)]
 #[command(name = "everlog", version, max_term_width = 100, subcommand_required = true)]
@@ -32,6 +34,9 @@ pub(crate) struct Globals {
     /// Colours; NO_COLOR is obeyed
     #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
     pub(crate) color: ColorChoice,
+    /// Print long output to the terminal itself, not through $EVERLOG_PAGER, $PAGER or less
+    #[arg(long, global = true)]
+    pub(crate) no_pager: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -97,8 +102,14 @@ pub(crate) enum Command {
     Append(Append),
     /// Bring session logs in, whole or not at all
     Import(Import),
+    /// Show who writes now
+    Ps(Ps),
     /// List sessions, newest first
     Ls(Ls),
+    /// Show events for people
+    Log(Log),
+    /// Show one event with what it cites, shadows and is shadowed by
+    Show(Show),
     /// Print exact events, one JSON line each
     Cat(Cat),
     /// Write session logs out
@@ -116,7 +127,10 @@ impl Command {
             Self::Init(a) => a.output,
             Self::Append(a) => a.output,
             Self::Import(a) => a.output,
+            Self::Ps(a) => a.output,
             Self::Ls(a) => a.output,
+            Self::Log(a) => a.output,
+            Self::Show(a) => a.output,
             Self::Cat(a) => a.output,
             Self::Export(a) => a.output,
             Self::Check(a) => a.output,
@@ -225,7 +239,7 @@ pub(crate) struct Ls {
 #[derive(clap::Args, Debug)]
 #[command(after_help = CAT_HELP, group = ArgGroup::new("name").args(["target", "id"]).required(true))]
 pub(crate) struct Cat {
-    /// Session, with events: `S`, `S@7`, `S@10..20`, `S@10..`, `S@..20`, `S@-5..`
+    /// Session, with events: `S`, `S@7`, `S@10..20`, `S@10..`, `S@..20`, `S@-5..`, `S@turn:2`, `S@step:3`
     #[arg(value_name = "SESSION[@RANGE]")]
     pub(crate) target: Option<OsString>,
     /// Full id, read as it stands
@@ -315,11 +329,12 @@ Examples:
   everlog init                              make a store in .everlog
   everlog import ~/.dsh/sessions            bring logs in
   everlog ls -n 5                           the five newest sessions
-  everlog cat 7f3a91c2@-5.. | jq .type      the last five events of a session
+  everlog log 7f3a91c2                      what happened in a session
+  everlog cat 7f3a91c2@-5.. | jq .type      its last five events
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 partly done, 10 no store, 11 locked by another
-writer, 12 damage found, 13 written by a newer format, 14 conflict, 130 interrupted, 141 closed
-pipe. Any other code is a failure too.";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 partly done, 4 nothing found, 10 no store,
+11 locked by another writer, 12 damage found, 13 written by a newer format, 14 conflict,
+130 interrupted, 141 closed pipe. Any other code is a failure too.";
 
 const INIT_HELP: &str = "\
 Examples:

@@ -20,6 +20,8 @@ pub(crate) const FAILED: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// Some inputs were refused.
 pub(crate) const PARTLY: u8 = 3;
+/// Nothing was found that was looked for.
+pub(crate) const NOTHING_FOUND: u8 = 4;
 /// There is no store.
 pub(crate) const NO_STORE: u8 = 10;
 /// Another writer holds the session or the store.
@@ -197,6 +199,12 @@ impl Failure {
     /// What to do about it, escaped, where something is known.
     pub(crate) fn hint(&self) -> Option<String> {
         self.facts.hint.as_ref().map(|hint| text::line(hint.as_bytes()))
+    }
+
+    /// Prints the failure on standard error as a warning: another one ends the command.
+    pub(crate) fn warn(&self) {
+        let line = format!("warning: {}\n", self.to_line());
+        std::io::stderr().write_all(line.as_bytes()).ok();
     }
 
     /// Prints the failure on standard error, as an object or for people.

@@ -108,9 +108,22 @@ pub(crate) fn string(wtf8: &[u8]) -> Vec<u8> {
 
 fn push_string(out: &mut Vec<u8>, wtf8: &[u8]) {
     out.push(b'"');
+    push_text(out, wtf8, push_char);
+    out.push(b'"');
+}
+
+/// The inside of a JSON string that is escaped already, with what must not reach a terminal escaped as well.
+pub(crate) fn push_escaped(out: &mut Vec<u8>, inner: &[u8]) {
+    push_text(out, inner, |out, c| match c {
+        '"' | '\\' => out.push(c as u8),
+        c => push_char(out, c),
+    });
+}
+
+fn push_text(out: &mut Vec<u8>, wtf8: &[u8], push: impl Fn(&mut Vec<u8>, char)) {
     let mut rest = wtf8;
     while let Some(chunk) = rest.utf8_chunks().next() {
-        chunk.valid().chars().for_each(|c| push_char(out, c));
+        chunk.valid().chars().for_each(|c| push(out, c));
         let after = rest.get(chunk.valid().len()..).unwrap_or_default();
         rest = match after {
             [0xed, second @ 0xa0..=0xbf, third @ 0x80..=0xbf, tail @ ..] => {
@@ -125,7 +138,6 @@ fn push_string(out: &mut Vec<u8>, wtf8: &[u8]) {
             }
         };
     }
-    out.push(b'"');
 }
 
 /// One UTF-16 unit as an escape.

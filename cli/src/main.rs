@@ -7,21 +7,28 @@
 
 mod append_line;
 mod args;
+mod args_read;
 mod cmd;
+mod entries;
 mod exit;
 mod find;
 mod inputs;
 mod json_out;
+mod json_text;
 mod naming;
 mod out;
+mod pager;
 mod pool;
 mod progress;
 mod safe_name;
 mod signal;
+mod state;
 mod stdin;
+mod summary;
 mod table;
 mod text;
 mod time;
+mod width;
 
 use std::process::ExitCode;
 

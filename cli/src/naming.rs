@@ -4,13 +4,14 @@
 //! M1. An exact id wins over everything: over a prefix, and over reading `@` as a position.
 //! M2. A prefix has at least `PREFIX_CHARS_MIN` characters and names one session, or the command is refused.
 //! M3. The last `@` that starts a valid position counts.
+//! M4. A turn or step is counted by where it starts, from 1 over the whole session, and stands for its last event.
 //!
 //! # Units
 //! `seq`: events from 0. Ranges are inclusive.
 
 use std::ffi::{OsStr, OsString};
 
-use everlog::{ErrorKind, Session, SessionId, Store};
+use everlog::{ErrorKind, LandmarkKind, Session, SessionId, Store};
 
 use crate::exit::{FAILED, Failure};
 
@@ -26,6 +27,10 @@ pub(crate) enum Position {
     Range(u64, Option<u64>),
     /// `@-5..`: the last five
     Last(u64),
+    /// `@turn:2`
+    Turn(u64),
+    /// `@step:3`
+    Step(u64),
 }
 
 impl Position {
@@ -38,6 +43,13 @@ impl Position {
                 t.parse().ok()
             }
         };
+        if let Some((what, n)) = text.split_once(':') {
+            return match what {
+                "turn" => Some(Self::Turn(number(n)?)),
+                "step" => Some(Self::Step(number(n)?)),
+                _ => None,
+            };
+        }
         let Some((first, last)) = text.split_once("..") else {
             return Some(Self::One(number(text)?));
         };
@@ -59,6 +71,7 @@ impl Position {
             }
             Self::Range(first, last) => Ok((first, last)),
             Self::Last(n) => Ok((events.saturating_sub(n), None)),
+            Self::Turn(_) | Self::Step(_) => Err(Failure::usage("a turn or step is no range")),
         }
     }
 
@@ -78,7 +91,40 @@ impl Position {
                 Ok(last.filter(|last| first <= *last).map(|last| (first, last)))
             }
             Self::Last(n) => Ok(end.filter(|_| n > 0).map(|end| (events.saturating_sub(n), end))),
+            Self::Turn(_) | Self::Step(_) => Err(Failure::usage("a turn or step is no range")),
         }
+    }
+
+    /// The same position with turns and steps as the seqs that they stand for in a session.
+    fn in_session(self, session: &Session) -> Result<Self, Failure> {
+        use LandmarkKind::{StepEnd, StepStart, TurnEnd, TurnStart};
+        let (n, start, what) = match self {
+            Self::Turn(n) => (n, TurnStart, "turn"),
+            Self::Step(n) => (n, StepStart, "step"),
+            other => return Ok(other),
+        };
+        let marks = session.landmarks()?;
+        let starts = marks.iter().filter(|l| l.kind == start).count();
+        let nth = n.checked_sub(1).and_then(|i| usize::try_from(i).ok());
+        let Some(at) = nth.and_then(|i| {
+            marks.iter().enumerate().filter(|(_, l)| l.kind == start).map(|(at, _)| at).nth(i)
+        }) else {
+            let message = format!("there is no {what} {n}");
+            return Err(Failure::new(FAILED, "not-found", message)
+                .with_session(session.id().as_bytes())
+                .with_hint(format!("the session has {starts} of them, counted from 1")));
+        };
+        for mark in marks.iter().skip(at + 1) {
+            match mark.kind {
+                TurnEnd if start == TurnStart => return Ok(Self::One(mark.seq)),
+                StepEnd if start == StepStart => return Ok(Self::One(mark.seq)),
+                // It was left open: the event before what ends it without closing it.
+                TurnStart => return Ok(Self::One(mark.seq - 1)),
+                StepStart | TurnEnd if start == StepStart => return Ok(Self::One(mark.seq - 1)),
+                _ => {}
+            }
+        }
+        Ok(Self::One(session.next_seq().saturating_sub(1)))
     }
 }
 
@@ -106,6 +152,7 @@ pub(crate) fn target(
     }
     let Some((id, position)) = split(bytes) else { return Ok((by_prefix(store, bytes)?, None)) };
     let session = exact(store, id)?.map_or_else(|| by_prefix(store, id), Ok)?;
+    let position = position.in_session(&session)?;
     Ok((session, Some(position)))
 }
 
@@ -181,7 +228,7 @@ mod tests {
 
     #[test]
     fn m3_positions_after_the_last_at() {
-        let cases: [(&str, Option<(&str, Position)>); 12] = [
+        let cases: [(&str, Option<(&str, Position)>); 16] = [
             ("s@7", Some(("s", Position::One(7)))),
             ("s@10..20", Some(("s", Position::Range(10, Some(20))))),
             ("s@10..", Some(("s", Position::Range(10, None)))),
@@ -194,6 +241,10 @@ mod tests {
             ("s@-5..-2", None),
             ("s@+5", None),
             ("@7", None),
+            ("s@turn:2", Some(("s", Position::Turn(2)))),
+            ("a@b@step:30", Some(("a@b", Position::Step(30)))),
+            ("s@turn:", None),
+            ("s@turn:1..2", None),
         ];
         for (text, want) in cases {
             let want = want.map(|(id, p)| (id.as_bytes(), p));

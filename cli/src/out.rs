@@ -4,25 +4,38 @@
 //! O1. A failed write is kept: whoever wrote through `io::Write` finds it again in `failure`.
 //! O2. Nothing is lost silently: `finish` must be called, and reports what the last flush said.
 
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, Write};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::args::Globals;
 use crate::exit::{FAILED, Failure};
+use crate::pager::Pager;
 use crate::signal;
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Standard output.
+/// Standard output, or the pager that stands before it.
 pub(crate) struct Out {
-    inner: BufWriter<StdoutLock<'static>>,
+    inner: BufWriter<Box<dyn Write>>,
     failure: Option<Failure>,
 }
 
 impl Out {
     pub(crate) fn new() -> Self {
-        let inner = BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
-        Self { inner, failure: None }
+        Self::over(Box::new(io::stdout().lock()))
+    }
+
+    /// For people: through the pager when standard output is a terminal. The pager has ended when this is dropped.
+    pub(crate) fn paged(globals: &Globals) -> Self {
+        match Pager::start(globals) {
+            Some(pager) => Self::over(Box::new(pager)),
+            None => Self::new(),
+        }
+    }
+
+    fn over(sink: Box<dyn Write>) -> Self {
+        Self { inner: BufWriter::with_capacity(BUFFER_BYTES, sink), failure: None }
     }
 
     /// Writes bytes as they are.

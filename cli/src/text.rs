@@ -110,6 +110,30 @@ impl Style {
         self.wrap("1", text)
     }
 
+    /// What stands beside the text: times, seqs.
+    pub(crate) fn aside(self, text: &str) -> String {
+        self.wrap("2", text)
+    }
+
+    /// The type of an event, by who speaks in it.
+    pub(crate) fn event_type(self, event_type: &[u8], text: &str) -> String {
+        match event_type {
+            b"user/message" => self.wrap("1;32", text),
+            b"assistant/message" | b"assistant/chunk" => self.wrap("34", text),
+            b"tool/call" | b"tool/result" => self.wrap("33", text),
+            _ => self.wrap("2", text),
+        }
+    }
+
+    /// The state of a session.
+    pub(crate) fn state(self, state: &str) -> String {
+        match state {
+            "live" => self.wrap("32", state),
+            "interrupted" => self.wrap("31", state),
+            _ => state.to_owned(),
+        }
+    }
+
     fn wrap(self, code: &str, text: &str) -> String {
         if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }

@@ -7,6 +7,8 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan, ZonedDateTime};
 
+use crate::exit::Failure;
+
 /// RFC 3339 in UTC with milliseconds; nothing for a time outside the calendar.
 pub(crate) fn rfc3339(ms: i64) -> Option<String> {
     let at = Timestamp::from_millisecond(ms).ok()?;
@@ -26,6 +28,25 @@ pub(crate) fn relative(ms: i64, now_ms: i64) -> String {
             |at| at.to_zoned_datetime(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string(),
         ),
     }
+}
+
+/// Local time for people, to the second.
+pub(crate) fn local(ms: i64) -> String {
+    Timestamp::from_millisecond(ms).map_or_else(
+        |_| format!("{ms} ms"),
+        |at| at.to_zoned_datetime(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+    )
+}
+
+/// RFC 3339 in UTC, or Unix milliseconds where the calendar ends.
+pub(crate) fn machine(ms: i64) -> String {
+    rfc3339(ms).unwrap_or_else(|| ms.to_string())
+}
+
+/// What a flag that takes a time says.
+pub(crate) fn flag(name: &str, text: Option<&str>) -> Result<Option<i64>, Failure> {
+    let bad = |why: String, text: &str| Failure::usage(format!("{name} {text}: {why}"));
+    text.map(|t| parse(t).map_err(|why| bad(why, t))).transpose()
 }
 
 /// The clock, in Unix milliseconds.

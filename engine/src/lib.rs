@@ -26,6 +26,7 @@
 
 mod accept;
 mod check;
+pub mod data;
 pub mod dsh;
 mod error;
 mod event;
@@ -61,10 +62,10 @@ pub use options::Planted;
 pub use options::{Level, ReadMode, StoreOptions};
 pub use recovery::report::{DamagedRange, RecoveryReport};
 pub use session::{
-    Events, Follow, FollowOptions, NewSession, PreparedBatch, Receipt, ReceiptFuture, Session,
-    SessionInfo, SessionWriter,
+    Events, Follow, FollowOptions, Landmark, LandmarkKind, NewSession, PreparedBatch, Receipt,
+    ReceiptFuture, Session, SessionInfo, SessionWriter,
 };
-pub use store::{Cursor, Store, StoreEvent, StoreInfo, Subscription};
+pub use store::{Cursor, HeldSession, Store, StoreEvent, StoreInfo, Subscription};
 pub use surface::{Surface, SurfacePlan, SurfaceRefusal};
 pub use types::{EventId, LaneNo, SegmentNo, Seq, SessionId, SessionNo};
 

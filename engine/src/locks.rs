@@ -3,7 +3,8 @@
 //! # Invariants
 //! G1. The lock is the byte range (docs/format.md section 8); the record in it is for people only.
 //! G2. Inside a handle a table decides first: ranges of one open file do not exclude each other.
-//! G3. A child of `fork(2)` lets go of nothing: its drop touches no lock.
+//! G3. Looking for holders takes no lock, so no writer ever meets a reader's question.
+//! G4. A child of `fork(2)` lets go of nothing: its drop touches no lock.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ const RECORD_BYTES: u64 = RECORD_LEN as u64;
 const CREATE_BASE: u64 = 1 << 32;
 /// Lock files of home lanes that stay open although no session of theirs is held.
 const IDLE_FILES_MAX: usize = 16;
+/// Held ranges that are looked for in one lane: a handle holds one a session it writes.
+const HELD_RANGES_MAX: usize = 1 << 16;
 
 /// The lock files of a store, as one handle uses them.
 #[derive(Debug)]
@@ -149,20 +152,33 @@ impl Locks {
     }
 
     fn locked(&self, file: &dyn VfsFile, at: u64) -> Error {
-        let mut b = [0; RECORD_LEN];
-        let known = file.read_at(&mut b, at).is_ok_and(|n| n == RECORD_LEN);
-        let mut holder = Holder::default();
-        if known {
-            let record = LockRecord::decode(&b);
-            holder.pid = record.pid;
-            holder.lane = record.lane;
-            holder.since_ms = record.since_ms;
-        }
         Error::new(
             ErrorKind::Locked,
             "another writer holds the session; wait until it is done, or stop it",
         )
-        .with_holder(holder)
+        .with_holder(holder_at(file, at))
+    }
+
+    /// The sessions that a lane created and that anyone holds now, this handle included.
+    pub(crate) fn held(&self, home: LaneNo) -> Result<Held> {
+        let mut held = Held { file: None, ranges: Vec::new() };
+        // Opened anew: through the file that holds them, own locks would not be seen.
+        let file = match self.dir.open(&name::session_locks(home), OpenHow::Read) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(held),
+            other => other?,
+        };
+        let mut open = vec![(0, RECORD_BYTES << 48)];
+        while let Some((from, end)) = open.pop() {
+            if from >= end || held.ranges.len() >= HELD_RANGES_MAX {
+                continue;
+            }
+            let Some((start, stop)) = file.range_held(from, end - from)? else { continue };
+            held.ranges.push((start, stop));
+            open.extend([(from, start.min(end)), (stop.max(from), end)]);
+        }
+        held.ranges.sort_unstable();
+        held.file = Some(file);
+        Ok(held)
     }
 
     fn store_file(&self) -> Result<Arc<dyn VfsFile>> {
@@ -209,6 +225,42 @@ impl Locks {
             self.vfs.sleep_ms(1);
         }
     }
+}
+
+/// Sessions of one home lane that are held, as byte ranges of its lock file.
+#[derive(Debug)]
+pub(crate) struct Held {
+    file: Option<Arc<dyn VfsFile>>,
+    ranges: Vec<(u64, u64)>,
+}
+
+impl Held {
+    /// Who holds a session of that home lane, when anyone does.
+    pub(crate) fn holder(&self, no: SessionNo) -> Option<Holder> {
+        let at = no.counter() * RECORD_BYTES;
+        let before = self.ranges.partition_point(|(start, _)| *start < at + RECORD_BYTES);
+        let (_, stop) = self.ranges.get(before.checked_sub(1)?)?;
+        (*stop > at)
+            .then(|| self.file.as_deref().map_or_else(Holder::default, |f| holder_at(f, at)))
+    }
+
+    /// Whether nobody holds any.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+}
+
+/// What the record of a lock says of its holder.
+fn holder_at(file: &dyn VfsFile, at: u64) -> Holder {
+    let mut b = [0; RECORD_LEN];
+    let mut holder = Holder::default();
+    if file.read_at(&mut b, at).is_ok_and(|n| n == RECORD_LEN) {
+        let record = LockRecord::decode(&b);
+        holder.pid = record.pid;
+        holder.lane = record.lane;
+        holder.since_ms = record.since_ms;
+    }
+    holder
 }
 
 impl Drop for SessionLock {

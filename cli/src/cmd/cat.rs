@@ -50,7 +50,7 @@ pub(crate) fn run(globals: &Globals, args: &Cat) -> Result<(), Failure> {
     }
 }
 
-/// The failure that names seqs which are missing.
+/// The failure that names what could not be read.
 pub(super) fn damaged(missing: &[(u64, u64)]) -> Failure {
     let events: u64 = missing.iter().map(|(first, last)| last - first + 1).sum();
     let mut shown = Vec::new();

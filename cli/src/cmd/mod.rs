@@ -9,7 +9,11 @@ mod import;
 mod import_report;
 mod info;
 mod init;
+mod log;
+mod log_line;
 mod ls;
+mod ps;
+mod show;
 
 use crate::args::{Args, Command, Shape};
 use crate::exit::Failure;
@@ -21,7 +25,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Command::Init(a) => init::run(globals, a),
         Command::Append(a) => append::run(globals, a),
         Command::Import(a) => import::run(globals, a),
+        Command::Ps(a) => ps::run(globals, a),
         Command::Ls(a) => ls::run(globals, a),
+        Command::Log(a) => log::run(globals, a),
+        Command::Show(a) => show::run(globals, a),
         Command::Cat(a) => cat::run(globals, a),
         Command::Export(a) => export::run(globals, a),
         Command::Check(a) => check::run(globals, a),

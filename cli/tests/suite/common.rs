@@ -2,7 +2,8 @@
 
 use crate::support::{Place, log};
 
-const VERBS: [&str; 8] = ["init", "append", "import", "ls", "cat", "export", "check", "info"];
+const VERBS: [&str; 11] =
+    ["init", "append", "import", "ps", "ls", "log", "show", "cat", "export", "check", "info"];
 
 #[test]
 fn help_teaches_by_example() {
@@ -23,8 +24,11 @@ fn help_teaches_by_example() {
 fn every_reading_verb_says_that_there_is_no_store() {
     let place = Place::bare();
     place.write("in.jsonl", log("s-777", 1));
-    let calls: [&[&str]; 7] = [
+    let calls: [&[&str]; 10] = [
         &["ls"],
+        &["ps"],
+        &["log"],
+        &["show", "s-777@0"],
         &["cat", "s-777"],
         &["export", "--all"],
         &["check"],

@@ -13,6 +13,7 @@ mod prepared;
 mod promise;
 mod read;
 mod receipt;
+mod structure;
 mod write;
 
 pub use events::Events;
@@ -22,4 +23,5 @@ pub use prepared::PreparedBatch;
 pub use promise::ReceiptFuture;
 pub use read::Session;
 pub use receipt::Receipt;
+pub use structure::{Landmark, LandmarkKind};
 pub use write::SessionWriter;

@@ -9,6 +9,7 @@ mod create;
 mod cursor;
 mod given;
 mod handle;
+mod held;
 mod info;
 mod lanes;
 mod open;
@@ -26,6 +27,7 @@ use crate::vfs::{OsVfs, Vfs};
 
 pub use cursor::Cursor;
 pub use given::StoreEvent;
+pub use held::HeldSession;
 pub use info::StoreInfo;
 pub use subscribe::Subscription;
 

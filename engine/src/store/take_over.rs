@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::Store;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Holder, Result};
 use crate::format::control::{Body, CREATE_PENDING, Control};
 use crate::format::frame::kind;
 use crate::format::segment::HEADER_LEN;
@@ -51,6 +51,12 @@ impl StoreInner {
     /// Adds host and label of the holder, from its lane's slot.
     fn explain_holder(&self, e: Error, id: &SessionId) -> Error {
         let Some(mut holder) = e.holder().cloned() else { return e.with_session(id) };
+        self.name_holder(&mut holder);
+        e.with_session(id).with_holder(holder)
+    }
+
+    /// Completes what a lock record says by the slot of the holder's lane.
+    pub(crate) fn name_holder(&self, holder: &mut Holder) {
         let lanes = self.lanes.read();
         if let Some(slot) = lanes.views.get(&holder.lane).and_then(|v| v.slot.as_ref()) {
             holder.host.clone_from(&slot.host);
@@ -60,8 +66,6 @@ impl StoreInner {
                 holder.since_ms = slot.since_ms;
             }
         }
-        drop(lanes);
-        e.with_session(id).with_holder(holder)
     }
 
     /// Takes the lock of a session that is there, and sees to it that its last event can be stood on.
@@ -111,7 +115,7 @@ impl StoreInner {
                 return Ok(record);
             }
             if self.vfs.monotonic_ns() >= until {
-                let holder = crate::Holder { lane: last, ..crate::Holder::default() };
+                let holder = Holder { lane: last, ..Holder::default() };
                 return Err(Error::new(
                     ErrorKind::Locked,
                     "the writer that had the session is still closing; try again",
@@ -294,7 +298,7 @@ impl Store {
             lane.flush_to(ticket.pos)?;
             pos = ticket.pos;
         }
-        let surface = session.fold_surface(record.next_seq)?;
+        let surface = session.surface_at(record.next_seq)?;
         Ok(SessionWriter::new(session, lane, lock, record.next_seq, surface, pos))
     }
 

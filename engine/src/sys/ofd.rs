@@ -5,7 +5,7 @@
 //! R2. Closing another handle of the same file lets go of nothing, unlike with the older process-owned locks.
 //!
 //! # Units
-//! `offset`, `len`: bytes. A `len` of 0 is refused by [`set`], since the kernel takes it for "to the end"; that
+//! `offset`, `len`: bytes. A `len` of 0 is refused by [`set`] and [`held`], since the kernel takes it for "to the end"; that
 //! meaning has [`release_all`].
 #![cfg_attr(target_os = "linux", expect(unsafe_code, reason = "fcntl(2) takes a pointer"))]
 
@@ -35,6 +35,49 @@ pub(crate) fn set(fd: BorrowedFd<'_>, offset: u64, len: u64, ask: Ask) -> io::Re
 /// Lets go of all range locks of this open file.
 pub(crate) fn release_all(fd: BorrowedFd<'_>) -> io::Result<()> {
     call(fd, 0, 0, Ask::Release).map(|_| ())
+}
+
+/// A part of a range on which another open file holds a lock, as first byte and end: some such part, or `None`. Takes
+/// no lock itself, and needs no permission to write.
+pub(crate) fn held(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<Option<(u64, u64)>> {
+    let fits = offset.checked_add(len).is_some_and(|end| i64::try_from(end).is_ok());
+    match (i64::try_from(offset), i64::try_from(len)) {
+        (Ok(offset), Ok(len)) if fits && len > 0 => probe(fd, offset, len),
+        _ => Err(io::Error::from(io::ErrorKind::InvalidInput)),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn probe(fd: BorrowedFd<'_>, offset: i64, len: i64) -> io::Result<Option<(u64, u64)>> {
+    use std::os::fd::AsRawFd;
+
+    // SAFETY: libc::flock is a C struct of integers only, for which all-zero bytes are a value. Zeroing also sets
+    // l_pid to 0, which F_OFD_GETLK demands.
+    let mut range: libc::flock = unsafe { std::mem::zeroed() };
+    range.l_type = libc::F_WRLCK as libc::c_short;
+    range.l_whence = libc::SEEK_SET as libc::c_short;
+    range.l_start = offset;
+    range.l_len = len;
+    // SAFETY: the descriptor is open for as long as `fd` is borrowed; F_OFD_GETLK reads and writes one struct flock,
+    // and `range` is one that outlives the call.
+    while unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_GETLK, &raw mut range) } != 0 {
+        let err = io::Error::last_os_error();
+        if err.raw_os_error() != Some(libc::EINTR) {
+            return Err(err);
+        }
+    }
+    if range.l_type == libc::F_UNLCK as libc::c_short {
+        return Ok(None);
+    }
+    let start = u64::try_from(range.l_start).unwrap_or(0);
+    // A length of 0 is "to the end of all offsets".
+    let len = u64::try_from(range.l_len).ok().filter(|len| *len > 0).unwrap_or(u64::MAX - start);
+    Ok(Some((start, start.saturating_add(len))))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn probe(_fd: BorrowedFd<'_>, _offset: i64, _len: i64) -> io::Result<Option<(u64, u64)>> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
 #[cfg(target_os = "linux")]

@@ -442,6 +442,13 @@ pub trait VfsFile: Debug + Send + Sync {
     /// `Io`.
     fn unlock_range(&self, offset: u64, len: u64) -> Result<()>;
 
+    /// A part of a range on which another handle holds a lock, as first byte and end; `None` when there is none. Takes
+    /// no lock, so nobody who tries to take one meets it; the handle may be open for reading only.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn range_held(&self, offset: u64, len: u64) -> Result<Option<(u64, u64)>>;
+
     /// Says that this handle holds locks, so that a child of `fork(2)` must close it at once and not keep them.
     fn close_in_child(&self);
 

@@ -13,6 +13,7 @@ pub(crate) const RANKS: &[(&str, u32)] = &[
     ("sys", 15),
     ("json", 20),
     ("surface", 20),
+    ("data", 25),
     ("format", 20),
     ("vfs", 30),
     ("options", 35),

@@ -240,6 +240,11 @@ impl VfsFile for OsFile {
         self.range(offset, len, ofd::Ask::Release).map(|_| ())
     }
 
+    fn range_held(&self, offset: u64, len: u64) -> Result<Option<(u64, u64)>> {
+        ofd::held(self.file()?.as_fd(), offset, len)
+            .map_err(|e| self.io("fcntl(F_OFD_GETLK)", &e).with_offset(offset))
+    }
+
     fn close_in_child(&self) {
         let Ok(file) = self.file() else { return };
         let (new, old) = (Ordering::AcqRel, Ordering::Relaxed);

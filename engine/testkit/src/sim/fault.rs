@@ -43,6 +43,7 @@ pub enum Call {
     Unlock,
     TryLockRange,
     UnlockRange,
+    RangeHeld,
     Map,
     /// `copy_out` of a map.
     CopyOut,

@@ -340,6 +340,12 @@ impl VfsFile for SimFile {
         })
     }
 
+    fn range_held(&self, offset: u64, len: u64) -> Result<Option<(u64, u64)>> {
+        self.0.call(Call::RangeHeld, (offset, len), |state, ino, _| {
+            Ok(state.range_held(self.0.desc, ino, lock_range(offset, len)?))
+        })
+    }
+
     fn close_in_child(&self) {
         let mut state = self.0.shared.lock();
         if let Some(desc) = state.descs.get_mut(&self.0.desc) {

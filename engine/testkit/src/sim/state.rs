@@ -485,6 +485,18 @@ impl State {
         !excluded
     }
 
+    /// A lock of another description that meets `[start, end)`.
+    pub(crate) fn range_held(
+        &self,
+        id: DescId,
+        ino: Ino,
+        (start, end): (u64, u64),
+    ) -> Option<(u64, u64)> {
+        let locks = self.ranges.get(&ino)?;
+        let meets = |lock: &&RangeLock| lock.desc != id && lock.start < end && start < lock.end;
+        locks.iter().find(meets).map(|lock| (lock.start, lock.end))
+    }
+
     pub(crate) fn unlock_range(&mut self, id: DescId, ino: Ino, (start, end): (u64, u64)) {
         let Some(locks) = self.ranges.get_mut(&ino) else { return };
         let mut left = Vec::with_capacity(locks.len() + 1);

@@ -320,6 +320,23 @@ fn range_locks_exclude_by_range_and_kind() {
 }
 
 #[test]
+fn held_ranges_are_seen_without_taking_any() {
+    let (_temp, root) = fresh();
+    let a = root.open("f", NEW).unwrap();
+    let reader = root.open("f", OpenHow::Read).unwrap();
+    assert_eq!(reader.range_held(0, 1 << 52).unwrap(), None);
+    assert!(a.try_lock_range(32, 16, LockKind::Exclusive).unwrap());
+    assert!(a.try_lock_range(96, 16, LockKind::Shared).unwrap());
+    assert_eq!(reader.range_held(0, 64).unwrap(), Some((32, 48)));
+    assert_eq!(reader.range_held(48, 1 << 52).unwrap(), Some((96, 112)));
+    assert_eq!(reader.range_held(112, 1 << 52).unwrap(), None);
+    assert_eq!(a.range_held(0, 1 << 52).unwrap(), None, "its own locks are no obstacle");
+    assert!(a.try_lock_range(200, (1 << 62) - 1, LockKind::Exclusive).unwrap());
+    assert_eq!(reader.range_held(300, 1).unwrap(), Some((200, 200 + (1 << 62) - 1)));
+    assert_eq!(kind_of(reader.range_held(0, 0)), ErrorKind::Io);
+}
+
+#[test]
 fn maps_show_what_is_written_and_outlive_the_name() {
     let (_temp, root) = fresh();
     let file = root.open("f", NEW).unwrap();
