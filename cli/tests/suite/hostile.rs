@@ -135,6 +135,9 @@ fn nothing_reaches_the_terminal_raw() {
     for call in &calls {
         for shape in ["text", "table", "json", "jsonl"] {
             for color in ["never", "always"] {
+                if color == "always" && shape.starts_with("json") {
+                    continue;
+                }
                 let mut args: Vec<_> = call.iter().map(|a| os(a)).collect();
                 args.extend(["-o", shape, "--color", color].map(|a| os(a.as_bytes())));
                 let done = place.ever(&args);
