@@ -137,6 +137,11 @@ impl SessionId {
     /// # Ok::<(), everlog::Error>(())
     /// ```
     pub fn from_wtf8(bytes: &[u8]) -> crate::Result<Self> {
+        Self::from_box(bytes.into())
+    }
+
+    /// The same, of bytes that are kept as they are.
+    pub(crate) fn from_box(bytes: Box<[u8]>) -> crate::Result<Self> {
         if bytes.is_empty() || bytes.len() > limits::SESSION_ID_BYTES_MAX {
             return Err(crate::Error::limit(
                 "session id",
@@ -144,10 +149,10 @@ impl SessionId {
                 limits::SESSION_ID_BYTES_MAX as u64,
             ));
         }
-        if !is_wtf8(bytes) {
+        if !is_wtf8(&bytes) {
             return Err(crate::Error::invalid("session id", "it is not well-formed WTF-8"));
         }
-        Ok(Self(bytes.into()))
+        Ok(Self(bytes))
     }
 
     /// The id as WTF-8 bytes.
@@ -202,6 +207,9 @@ pub(crate) fn is_plain(c: char) -> bool {
 
 /// Whether bytes are WTF-8: UTF-8 that may hold lone surrogates, but no surrogate pair as two three-byte units.
 pub(crate) fn is_wtf8(mut bytes: &[u8]) -> bool {
+    if bytes.is_ascii() {
+        return true;
+    }
     let mut after_high = false;
     loop {
         let chunk_end = match std::str::from_utf8(bytes) {

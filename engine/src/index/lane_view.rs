@@ -411,7 +411,7 @@ impl LaneView {
             _ => 0,
         };
         Ok(match self.index_chain(segment, hint, limit) {
-            Some(chain) if !chain.is_empty() => self.take_chain(segment, &chain, index),
+            Some(chain) if !chain.is_empty() => self.take_chain(segment, chain, index),
             _ => HEADER_LEN,
         })
     }
@@ -445,12 +445,12 @@ impl LaneView {
     }
 
     /// Adds what a chain lists; returns the offset behind it.
-    fn take_chain(&mut self, segment: &Segment, chain: &[Link], index: &mut Index) -> u64 {
+    fn take_chain(&mut self, segment: &Segment, chain: Vec<Link>, index: &mut Index) -> u64 {
         let mut end = HEADER_LEN;
         for link in chain {
             let Ok(frame) = IndexFrame::open(&link.payload, link.at) else { return end };
             let place = Place { lane: self.no, segment: segment.no(), offset: link.at };
-            index.on_indexed(place, link.end, &frame, &link.controls);
+            index.on_indexed(place, link.end, &frame, link.controls);
             self.next_session = self.next_session.max(frame.next_session);
             self.next_gsn = link.next_gsn;
             end = link.end;

@@ -144,11 +144,10 @@ impl Index {
         at: Place,
         end: u64,
         index: &IndexFrame<'_>,
-        controls: &[ControlAt],
+        controls: Vec<ControlAt>,
     ) {
-        for c in controls {
-            let place = Place { offset: c.offset, ..at };
-            self.table.add_control(place, c.seq, c.session, &c.control);
+        for row in controls {
+            self.table.take_control(Place { offset: row.offset, ..at }, row);
         }
         for i in 0..index.runs {
             let row = index.row(i);

@@ -5,10 +5,13 @@
 //! N2. `next_seq` is the end of the gap-free prefix. Events behind a hole can be read; nothing is appended there.
 //! N3. A control frame with a lower session epoch than one already seen changes nothing.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 
 use super::hash::ByNumber;
 use crate::format::control::{Body, CREATE_PENDING, Control};
+use crate::format::index_frame::ControlAt;
 use crate::types::{EventId, LaneNo, SegmentNo, Seq, SessionId, SessionNo};
 
 /// A place in a lane's log.
@@ -65,6 +68,8 @@ pub(crate) struct Record {
     pub(crate) bytes: u64,
     /// Seqs that two frames claim, both ends inclusive.
     pub(crate) conflicts: Vec<(Seq, Seq)>,
+    /// Place of the session before it whose id has the same hash.
+    same_hash: Option<usize>,
 }
 
 impl Record {
@@ -145,15 +150,19 @@ impl Record {
     }
 }
 
-/// All sessions of a store.
+/// All sessions of a store. Records stand in the order in which they were met: neighbours in the log are neighbours
+/// in memory, and a map of places grows without moving them.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    records: HashMap<SessionNo, Record, ByNumber>,
-    by_id: HashMap<SessionId, Vec<SessionNo>>,
+    records: Vec<Record>,
+    places: HashMap<SessionNo, usize, ByNumber>,
+    /// Place of the newest session by the hash of its id; the others of that hash hang behind it.
+    by_id: HashMap<u64, usize, ByNumber>,
+    id_hash: RandomState,
     /// Extents and control frames of sessions whose creation was not met yet: another lane holds it.
-    orphans: HashMap<SessionNo, Vec<Orphan>>,
+    orphans: HashMap<SessionNo, Vec<Orphan>, ByNumber>,
     /// Sessions with a hole: events of another lane that were not read yet, or that are lost.
-    holes: HashSet<SessionNo>,
+    holes: HashSet<SessionNo, ByNumber>,
 }
 
 #[derive(Clone, Debug)]
@@ -164,26 +173,28 @@ enum Orphan {
 
 impl Table {
     pub(crate) fn get(&self, no: SessionNo) -> Option<&Record> {
-        self.records.get(&no)
+        self.places.get(&no).and_then(|at| self.records.get(*at))
+    }
+
+    fn get_mut(&mut self, no: SessionNo) -> Option<&mut Record> {
+        self.places.get(&no).and_then(|at| self.records.get_mut(*at))
     }
 
     /// The published session of that id; of several, the one with the lowest number.
     pub(crate) fn by_id(&self, id: &SessionId) -> Option<&Record> {
-        let numbers = self.by_id.get(id)?;
-        numbers
-            .iter()
-            .filter_map(|n| self.records.get(n))
-            .filter(|r| !r.pending)
-            .min_by_key(|r| r.no)
+        self.all_by_id(id).filter(|r| !r.pending).min_by_key(|r| r.no)
     }
 
     /// All sessions of that id, published or not.
-    pub(crate) fn all_by_id(&self, id: &SessionId) -> impl Iterator<Item = &Record> + '_ {
-        self.by_id.get(id).into_iter().flatten().filter_map(|n| self.records.get(n))
+    pub(crate) fn all_by_id<'a>(&'a self, id: &SessionId) -> impl Iterator<Item = &'a Record> {
+        let newest =
+            self.by_id.get(&self.id_hash.hash_one(id)).and_then(|at| self.records.get(*at));
+        let before = |r: &&Record| r.same_hash.and_then(|at| self.records.get(at));
+        std::iter::successors(newest, before).filter(move |r| r.id == *id)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Record> + '_ {
-        self.records.values()
+        self.records.iter()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -201,7 +212,8 @@ impl Table {
     }
 
     pub(crate) fn add_events(&mut self, no: SessionNo, extent: Extent, time_ms: i64, bytes: u64) {
-        match self.records.get_mut(&no) {
+        let at = self.places.get(&no);
+        match at.and_then(|at| self.records.get_mut(*at)) {
             Some(r) => {
                 r.add(extent);
                 if r.next_seq < r.end_seq() {
@@ -223,7 +235,7 @@ impl Table {
     /// Marks the extents of a session in a segment's open block as listed by the INDEX frame at `at`.
     pub(crate) fn set_index(&mut self, no: SessionNo, at: Place) {
         let same = |e: &Extent| (e.lane, e.segment, e.index) == (at.lane, at.segment, 0);
-        if let Some(r) = self.records.get_mut(&no) {
+        if let Some(r) = self.get_mut(no) {
             for e in r.extents.iter_mut().rev() {
                 if same(e) {
                     e.index = at.offset;
@@ -242,12 +254,30 @@ impl Table {
         }
     }
 
+    /// Adds a control frame.
     pub(crate) fn add_control(&mut self, at: Place, seq: Seq, no: SessionNo, control: &Control) {
-        if let Body::Create { id, .. } | Body::Fork { id, .. } = &control.body {
-            self.add_session(at, no, id, control);
-            return;
+        match &control.body {
+            Body::Create { id, .. } | Body::Fork { id, .. } => {
+                self.add_session(at, no, id.clone(), control);
+            }
+            _ => self.change(at, seq, no, control),
         }
-        let Some(r) = self.records.get_mut(&no) else {
+    }
+
+    /// Adds a control frame as an INDEX frame lists it, whose id goes into the table.
+    pub(crate) fn take_control(&mut self, at: Place, row: ControlAt) {
+        let ControlAt { seq, session, mut control, .. } = row;
+        match &mut control.body {
+            Body::Create { id, .. } | Body::Fork { id, .. } => {
+                let id = std::mem::take(id);
+                self.add_session(at, session, id, &control);
+            }
+            _ => self.change(at, seq, session, &control),
+        }
+    }
+
+    fn change(&mut self, at: Place, seq: Seq, no: SessionNo, control: &Control) {
+        let Some(r) = self.get_mut(no) else {
             let orphan = Orphan::Control(at, seq, control.clone());
             self.orphans.entry(no).or_default().push(orphan);
             return;
@@ -265,12 +295,14 @@ impl Table {
         }
     }
 
-    fn add_session(&mut self, at: Place, no: SessionNo, id: &[u8], control: &Control) {
-        let Ok(id) = SessionId::from_wtf8(id) else { return };
-        if self.records.contains_key(&no) {
-            return;
-        }
-        self.by_id.entry(id.clone()).or_default().push(no);
+    fn add_session(&mut self, at: Place, no: SessionNo, id: Box<[u8]>, control: &Control) {
+        let Ok(id) = SessionId::from_box(id) else { return };
+        let place = self.records.len();
+        match self.places.entry(no) {
+            Entry::Occupied(_) => return,
+            Entry::Vacant(free) => free.insert(place),
+        };
+        let same_hash = self.by_id.insert(self.id_hash.hash_one(&id), place);
         let record = Record {
             no,
             id,
@@ -286,8 +318,12 @@ impl Table {
             updated_ms: control.time_ms,
             bytes: 0,
             conflicts: Vec::new(),
+            same_hash,
         };
-        self.records.insert(no, record);
+        self.records.push(record);
+        if self.orphans.is_empty() {
+            return;
+        }
         for orphan in self.orphans.remove(&no).unwrap_or_default() {
             match orphan {
                 Orphan::Events(e, time, bytes) => self.add_events(no, e, time, bytes),
