@@ -36,7 +36,7 @@ fn make(path: &str, lanes: u64) {
         }
         let store = Store::open(path, options()).unwrap();
         let mut w = store.create_session(&NewSession::new(&k.to_string()).unwrap()).unwrap();
-        w.append(&NewEvent::new("note", b"1")).unwrap();
+        let _receipt = w.append(&NewEvent::new("note", b"1")).unwrap();
         w.close().unwrap();
         // Every third writer is killed, as far as the store can see: no CLOSE, a slot that says open.
         if k % 3 == 0 {
