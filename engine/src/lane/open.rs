@@ -14,7 +14,7 @@ use super::stage::Stage;
 use super::{Active, Counters, Lane, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::name;
-use crate::format::segment::{HEADER_LEN, SegmentHeader};
+use crate::format::segment::{HEADER_LEN, SegmentHeader, TRAILER_LEN};
 use crate::format::slot::{LaneState, STRIDE, Slot};
 use crate::index::lane_view::{AtBad, LaneView};
 use crate::index::load::Lanes;
@@ -156,14 +156,18 @@ impl LaneSite {
         }
     }
 
-    /// Removes segments made ahead, and headers that were being written when the machine went down.
+    /// Removes segments made ahead, and headers that were being written when the machine went down. One that is
+    /// numbered below the newest segment was overtaken by a rotation: it goes only when it is zero to its last byte.
     fn clear_leftovers(&self, held: &Held, view: &LaneView, slot: Option<&Slot>) -> Result<()> {
         let newest = view.segments.last_key_value().map(|(no, _)| *no);
         for entry in held.dir.list()? {
             let Some(no) = name::parse_segment(&entry.name) else { continue };
-            let behind = newest.is_none_or(|n| no > n)
-                && slot.is_none_or(|s| s.segment < no || newest.is_none());
-            if view.segments.contains_key(&no) || !behind || slot.is_some_and(|s| s.segment == no) {
+            if view.segments.contains_key(&no) || slot.is_some_and(|s| s.segment == no) {
+                continue;
+            }
+            let overtaken = newest.is_some_and(|n| no < n);
+            let behind = !overtaken && (newest.is_none() || slot.is_none_or(|s| s.segment < no));
+            if !overtaken && !behind {
                 continue;
             }
             let file = held.dir.open(&name::segment(no), OpenHow::Read)?;
@@ -178,13 +182,16 @@ impl LaneSite {
                 base_gsn: 0,
                 next_session: 0,
                 prev: None,
-                capacity: size,
+                // All of it is looked at: the place of a trailer too.
+                capacity: size.saturating_add(TRAILER_LEN),
                 created_ms: 0,
             };
             let raw = Segment::new(stand_in, file, path, false);
             let mut scan = crate::segment::Scan::new(&raw, 0, size);
-            if let Some(end) = scan.last_nonzero(0)? {
-                apply::keep_copy(&self.site(held), &raw, 0, end)?;
+            match scan.last_nonzero(0)? {
+                Some(_) if overtaken => continue,
+                Some(end) => drop(apply::keep_copy(&self.site(held), &raw, 0, end)?),
+                None => {}
             }
             held.dir.remove(&name::segment(no))?;
         }

@@ -8,3 +8,4 @@ mod kit;
 mod lost;
 mod marks;
 mod reads;
+mod settled;

@@ -1,0 +1,70 @@
+//! What a writer that ended or failed leaves to others: files made ahead, slots, frames that a recovery drops, locks.
+
+use std::sync::{Arc, Mutex};
+
+use everlog::{CheckOptions, Level, StoreOptions};
+use everlog_testkit::sim::{Call, FaultError, FaultPlan, SimMachine};
+
+use crate::kit::{create, event, id, note, open, process, segment, session};
+
+fn small() -> StoreOptions {
+    StoreOptions::default().with_segment_bytes(256 << 10, 256 << 10).with_lock_wait_ms(5)
+}
+
+/// Segments in which events reach the place where the next one is made ahead.
+fn larger() -> StoreOptions {
+    small().with_segment_bytes(1 << 20, 1 << 20)
+}
+
+/// A lane whose writer was killed after a rotation overtook the making of segment 1: segment 2 is the active one.
+fn overtaken() -> SimMachine {
+    let machine = SimMachine::new(1);
+    let (p, store) = create(&machine, larger());
+    let mut w = session(&store, "s");
+    for n in 0..8 {
+        let _ = w.append_batch(&[event(&note(n, 100_000))], Level::Os).unwrap();
+    }
+    machine.fail(FaultPlan::new(&[Call::Remove], 1, FaultError::Io).sticky().only(&p));
+    let writer = Arc::new(Mutex::new(Some(w)));
+    let (inside, kept) = (writer.clone(), Arc::new(Mutex::new(None)));
+    let keep = kept.clone();
+    machine.before_op(move |_, _| {
+        let taken = inside.lock().unwrap().take();
+        if let Some(mut w) = taken {
+            let _ = w.append_batch(&[event(&note(8, 300_000))], Level::Sync).unwrap();
+            *keep.lock().unwrap() = Some(w);
+        }
+    });
+    store.upkeep().unwrap();
+    machine.clear_hooks();
+    machine.clear_faults();
+    machine.kill(&p);
+    drop((store, kept, writer));
+    assert!(machine.read_file(&segment(1)).unwrap().iter().all(|b| *b == 0));
+    assert!(machine.read_file(&segment(2)).unwrap().iter().any(|b| *b != 0));
+    machine
+}
+
+#[test]
+fn a_file_made_ahead_that_a_rotation_overtook_is_removed() {
+    for used in [None, Some(0), Some(5_000), Some((1 << 20) - 1)] {
+        let machine = overtaken();
+        if let Some(at) = used {
+            machine.damage(&segment(1), at, 1, |b| b[0] = 7);
+        }
+        let store = open(&process(&machine, "next"), larger());
+        let clean = |what| {
+            let report = store.check(&CheckOptions::default(), &mut |_, _| true).unwrap();
+            assert!(report.is_clean(), "{what}: {:?}", report.damage);
+        };
+        clean("reader");
+        let w = store.writer(&id("s")).unwrap();
+        // What holds anything is left where it is.
+        assert_eq!(machine.read_file(&segment(1)).is_some(), used.is_some(), "{used:?}");
+        for n in 0..9 {
+            let len = if n == 8 { 300_000 } else { 100_000 };
+            assert_eq!(w.read(n as u64).unwrap().data[..], note(n, len)[..]);
+        }
+        clean("writer");
+    }
+}
