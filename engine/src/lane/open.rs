@@ -62,6 +62,8 @@ pub(crate) struct Recovered {
     pub(crate) index_offset: u64,
     /// Whether the lane file says that a writer failed.
     pub(crate) failed: bool,
+    /// Whether a slot that names the segment is known to be on the disk.
+    pub(crate) slot_is_durable: bool,
     pub(crate) report: RecoveryReport,
 }
 
@@ -243,6 +245,7 @@ impl LaneSite {
             slot_counter: slot.map_or(0, |s| s.counter),
             index_offset: 0,
             failed: slot.is_some_and(|s| s.state == LaneState::Poisoned),
+            slot_is_durable: false,
             report,
         })
     }
@@ -273,7 +276,11 @@ impl LaneSite {
         let site = self.site(&held);
         let rw = self.reopen(&held, segment)?;
         let named = |s: &Slot| s.segment == segment.no() && s.salt == segment.header.salt;
-        if !slot.as_ref().is_some_and(named) {
+        let named = slot.as_ref().filter(|s| named(s));
+        // A writer syncs the slot before it goes on, and closes after that; after another boot what reads is on the disk.
+        let on_disk = |s: &Slot| !same_boot || s.state == LaneState::Closed;
+        let slot_is_durable = !p.new_epoch && named.is_some_and(on_disk);
+        if named.is_none() {
             // The slot names a segment once its header is durable. Until then a sync of it may have failed.
             apply::rewrite(&rw, 0, HEADER_LEN)?;
         }
@@ -305,6 +312,7 @@ impl LaneSite {
             slot_counter: slot.as_ref().map_or(0, |s| s.counter),
             index_offset,
             failed: slot.is_some_and(|s| s.state == LaneState::Poisoned),
+            slot_is_durable,
             report,
             held,
         })
@@ -355,7 +363,8 @@ impl LaneSite {
         Ok(Arc::new(Segment::new(segment.header, file, segment.path.clone(), mapped)))
     }
 
-    /// The handle that goes on with a recovered lane. Its slot is written, and synced only where a writer had failed.
+    /// The handle that goes on with a recovered lane. Its slot is written, and synced where none that names the segment
+    /// is known to be on the disk, or where a writer had failed.
     pub(crate) fn go_on(&self, r: Recovered, lanes: Arc<RwLock<Lanes>>) -> Result<Arc<Lane>> {
         let active =
             Arc::new(Active { segment: r.segment.clone(), base_pos: 0, base_offset: r.offset });
@@ -417,7 +426,7 @@ impl LaneSite {
             failed: Arc::default(),
             counters: Counters::default(),
         };
-        lane.show_open(r.failed)?;
+        lane.show_open(r.failed, r.slot_is_durable)?;
         let lane = Arc::new(lane);
         super::upkeep::start(&lane);
         Ok(lane)
@@ -425,16 +434,26 @@ impl LaneSite {
 }
 
 impl Lane {
-    /// Writes the slot of a lane that was just opened; `failed` when its last writer had failed.
-    fn show_open(&self, failed: bool) -> Result<()> {
+    /// Writes the slot of a lane that was just opened; `failed` when its last writer had failed, `is_durable` when a slot
+    /// that names the segment is on the disk already.
+    fn show_open(&self, failed: bool, is_durable: bool) -> Result<()> {
         let mut writer = self.write.lock();
         self.write_slot(&mut writer)?;
         if failed {
             // Both slots, and synced: else a power cut may bring the failure back, which hides from readers what is
             // durable by then.
             self.write_slot(&mut writer)?;
-            self.file.sync_data().map_err(|e| e.with_path(&self.path))?;
         }
-        Ok(())
+        if is_durable && !failed {
+            return Ok(());
+        }
+        // Without it the salt stands in the header alone: should that rot, acked frames could not be told from noise.
+        let synced = self.file.sync_data().map_err(|e| e.with_path(&self.path));
+        if synced.is_err() {
+            // What reads now may not be on the disk: whoever comes next must not trust it.
+            writer.slot.state = LaneState::Poisoned;
+            let _ignored = self.write_slot(&mut writer);
+        }
+        synced
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use everlog::{CheckOptions, Level, StoreOptions};
-use everlog_testkit::sim::{Call, FaultError, FaultPlan, SimMachine};
+use everlog_testkit::sim::{Call, CrashPlan, FaultError, FaultPlan, SimMachine};
 
 use crate::kit::{create, event, id, note, open, process, segment, session};
 
@@ -66,5 +66,38 @@ fn a_file_made_ahead_that_a_rotation_overtook_is_removed() {
             assert_eq!(w.read(n as u64).unwrap().data[..], note(n, len)[..]);
         }
         clean("writer");
+    }
+}
+
+#[test]
+fn a_header_that_rots_after_a_power_cut_loses_nothing() {
+    for new_epoch in [false, true] {
+        let machine = SimMachine::new(2);
+        let (p, store) = create(&machine, small());
+        let mut w = session(&store, "s");
+        for n in 0..3 {
+            let _ = w.append_batch(&[event(&note(n, 500))], Level::Sync).unwrap();
+        }
+        let mut last = segment(0);
+        if new_epoch {
+            // A tail that is no frame, so that the lane goes on in a segment of its own.
+            machine.kill(&p);
+            let bytes = machine.read_file(&segment(0)).unwrap();
+            let end = bytes.iter().rposition(|b| *b != 0).unwrap() as u64 + 1;
+            machine.damage(&segment(0), end.next_multiple_of(8), 8, |b| b.fill(7));
+            let next = open(&process(&machine, "next"), small());
+            w = next.writer(&id("s")).unwrap();
+            last = segment(1);
+        }
+        let _ = w.append_batch(&[event(&note(3, 500))], Level::Sync).unwrap();
+        let machine = machine.power_loss(&CrashPlan::nothing());
+        assert!(machine.damage(&last, 70, 1, |b| b[0] ^= 1));
+        let store = open(&process(&machine, "after"), small());
+        let mut w = store.writer(&id("s")).unwrap_or_else(|e| panic!("{new_epoch}: {e:?}"));
+        assert_eq!(w.next_seq(), 4, "new epoch {new_epoch}");
+        for n in 0..4 {
+            assert_eq!(w.read(n as u64).unwrap().data[..], note(n, 500)[..]);
+        }
+        let _ = w.append_batch(&[event(b"4")], Level::Sync).unwrap();
     }
 }
