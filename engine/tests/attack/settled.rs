@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use everlog::{CheckOptions, Level, StoreOptions};
+use everlog::{CheckOptions, ErrorKind, Level, StoreOptions};
 use everlog_testkit::sim::{Call, CrashPlan, FaultError, FaultPlan, SimMachine};
 
 use crate::kit::{create, event, id, note, open, process, segment, session};
@@ -100,4 +100,41 @@ fn a_header_that_rots_after_a_power_cut_loses_nothing() {
         }
         let _ = w.append_batch(&[event(b"4")], Level::Sync).unwrap();
     }
+}
+
+#[test]
+fn what_a_recovery_dropped_is_not_read_after_a_refresh_that_failed() {
+    let mut settled = 0;
+    for kth in 1..80 {
+        let machine = SimMachine::new(3);
+        let (p, a) = create(&machine, small());
+        let mut w = session(&a, "s");
+        let _ = w.append_batch(&[event(b"0")], Level::Sync).unwrap();
+        let q = process(&machine, "other");
+        let b = open(&q, small());
+        let _t = session(&b, "t");
+        let _ = w.append_batch(&[event(&note(1, 64))], Level::Os).unwrap();
+        b.refresh().unwrap();
+        assert_eq!(b.session(&id("s")).unwrap().next_seq(), 2);
+        machine.kill(&p);
+        let end = machine.read_file(&segment(0)).unwrap().iter().rposition(|b| *b != 0).unwrap();
+        machine.damage(&segment(0), end as u64 - 8, 1, |b| b[0] ^= 1);
+        let calls = [Call::List, Call::Open, Call::Read, Call::OpenDir];
+        let fault = machine.fail(FaultPlan::new(&calls, kth, FaultError::Io).only(&q));
+        let failed = b.writer(&id("s")).map(drop);
+        let hit = machine.fault_hits(fault) > 0;
+        machine.clear_faults();
+        if failed.is_err() && machine.read_file(&segment(1)).is_some() {
+            settled += 1;
+            let s = b.session(&id("s")).unwrap();
+            assert_eq!(s.next_seq(), 1, "call {kth}");
+            assert_eq!(s.read(1).unwrap_err().kind(), ErrorKind::NotFound, "call {kth}");
+        }
+        let mut w = b.writer(&id("s")).unwrap_or_else(|e| panic!("call {kth}: {e:?}"));
+        assert_eq!(w.append_batch(&[event(b"1")], Level::Sync).unwrap().first_seq(), 1);
+        if !hit {
+            break;
+        }
+    }
+    assert!(settled > 0, "no call failed behind the recovery");
 }
