@@ -111,6 +111,7 @@ fn of_code() -> Vec<Table> {
         named("mark classes", &mark::ALL),
         fields("control prefix", 16, control::PREFIX_FIELDS),
         fields("lock record", lock_record::LEN, lock_record::FIELDS),
+        fields("creator record", lock_record::CREATOR_LEN, lock_record::CREATOR_FIELDS),
         limits_table(),
     ]
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use everlog::{CheckOptions, ErrorKind, Level, StoreOptions};
+use everlog::{CheckOptions, ErrorKind, ImportOptions, Level, NewSession, StoreOptions};
 use everlog_testkit::sim::{Call, CrashPlan, FaultError, FaultPlan, SimMachine};
 
 use crate::kit::{create, event, id, note, open, process, segment, session};
@@ -137,4 +137,101 @@ fn what_a_recovery_dropped_is_not_read_after_a_refresh_that_failed() {
         }
     }
     assert!(settled > 0, "no call failed behind the recovery");
+}
+
+#[test]
+fn an_id_that_another_imports_names_who_does() {
+    let machine = SimMachine::new(4);
+    let (p, a) = create(&machine, small());
+    let b = open(&process(&machine, "other"), small());
+    let line = |n: u64| {
+        format!("{{\"type\":\"note\",\"seq\":{n},\"time\":2,\"data\":\"{}\"}}\n", "x".repeat(9_000))
+    };
+    let mut log = String::from(
+        "{\"type\":\"session\",\"version\":0,\"id\":\"s\",\"createdAt\":1,\"delegationDepth\":0}\n",
+    );
+    log.extend((0..200).map(line));
+    let mut holders = Vec::new();
+    let mut other = |_| {
+        let err = b.create_session(&NewSession::new("s").unwrap()).map(drop);
+        if let Err(e) = err {
+            assert_eq!(e.kind(), ErrorKind::Locked);
+            holders.push(e.holder().map(|h| (h.pid, h.lane)));
+            return true;
+        }
+        panic!("the other made it first");
+    };
+    let mut begun = false;
+    a.import_dsh(log.as_bytes(), &ImportOptions::default(), &mut |read| {
+        // The header is read by then.
+        begun |= read > 1_500_000;
+        !begun || other(read)
+    })
+    .unwrap();
+    assert!(!holders.is_empty());
+    assert!(holders.iter().all(|h| *h == Some((p.id(), 0))), "{holders:?}");
+}
+
+#[test]
+fn an_id_that_another_creates_names_who_does() {
+    let machine = SimMachine::new(5);
+    let (p, a) = create(&machine, small());
+    let b = open(&process(&machine, "other"), small());
+    drop(session(&a, "lane-a"));
+    drop(session(&b, "lane-b"));
+    let (first, seen) = (machine.ops(), Arc::new(Mutex::new(Vec::new())));
+    let told = seen.clone();
+    let mut at = 0;
+    machine.before_op(move |op, _| {
+        if op > first && at == 0 {
+            // The lock is taken with the first of them; the record of who has it is there after the second.
+            if op < first + 3 {
+                return;
+            }
+            at = op;
+            let err = b.create_session(&NewSession::new("same").unwrap()).map(drop).unwrap_err();
+            let holder = err.holder().map(|h| (h.pid, h.lane));
+            told.lock().unwrap().push((err.kind(), holder));
+        }
+    });
+    drop(session(&a, "same"));
+    machine.clear_hooks();
+    assert_eq!(seen.lock().unwrap()[..], [(ErrorKind::Locked, Some((p.id(), 0)))]);
+}
+
+#[test]
+fn an_id_in_a_lane_whose_writer_failed_and_lives_is_locked() {
+    for pending in [false, true] {
+        let machine = SimMachine::new(6);
+        let (p, a) = create(&machine, small());
+        drop(session(&a, "before"));
+        a.sync().unwrap();
+        let syncs = FaultPlan::new(&[Call::SyncData], 1, FaultError::Io).sticky().only(&p);
+        let mut held = None;
+        if pending {
+            // All but the last of an import is durable.
+            let log = b"{\"type\":\"session\",\"version\":0,\"id\":\"s\",\"createdAt\":1,\"delegationDepth\":0}\n";
+            let second = FaultPlan::new(&[Call::SyncData], 2, FaultError::Io).sticky().only(&p);
+            machine.fail(second);
+            let failed = a.import_dsh(&log[..], &ImportOptions::default(), &mut |_| true);
+            assert_eq!(failed.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
+        } else {
+            held = Some(session(&a, "s"));
+            machine.fail(syncs);
+            a.sync().unwrap_err();
+        }
+        machine.clear_faults();
+        let b = open(&process(&machine, "other"), small());
+        let err = b.writer(&id("s")).map(drop).unwrap_err();
+        assert_eq!(err.kind(), ErrorKind::Locked, "pending {pending}: {err:?}");
+        assert_eq!(err.holder().map(|h| (h.pid, h.lane)), Some((p.id(), 0)), "{err:?}");
+        let none = b.writer(&id("none")).map(drop).unwrap_err();
+        assert_eq!(none.kind(), ErrorKind::NotFound);
+        let own = a.writer(&id("s")).map(drop).unwrap_err();
+        assert_eq!(own.kind(), ErrorKind::Poisoned, "pending {pending}: {own:?}");
+        drop((held, a));
+        // Now it is there or it is free.
+        let taken = b.writer(&id("s")).map(drop).map_err(|e| e.kind());
+        assert!(matches!(taken, Ok(()) | Err(ErrorKind::NotFound)), "{taken:?}");
+    }
 }
