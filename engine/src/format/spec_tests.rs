@@ -81,6 +81,8 @@ fn limits_table() -> Table {
     let rows = [
         (event.as_str(), limits::EVENT_BYTES_MAX as u64),
         ("events in one frame", limits::BATCH_EVENTS_MAX as u64),
+        ("payload of one frame, bytes", limits::FRAME_PAYLOAD_BYTES_MAX as u64),
+        ("payload of an INDEX frame, bytes", limits::INDEX_PAYLOAD_BYTES_MAX as u64),
         ("session id, bytes", limits::SESSION_ID_BYTES_MAX as u64),
         ("event type, bytes", limits::EVENT_TYPE_BYTES_MAX as u64),
         ("header text, bytes", limits::HEADER_BYTES_MAX as u64),
