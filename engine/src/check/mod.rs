@@ -4,32 +4,31 @@
 //! Ck1. Reads only, by pread, and needs no lock.
 //! Ck2. What a living writer has in flight behind the end of its lane is no damage; nor is the torn tail of a dead one.
 //! Ck3. Every byte of every frame is read once; with a part, each session and segment is in exactly one part.
+//! Ck4. Segments, then sessions, are pieces that are checked apart; their reports are put together in the order of the
+//!      pieces, so the whole does not depend on the number of threads.
 
-use std::collections::BTreeMap;
+mod frames;
+mod pieces;
+mod sessions;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::accept::{Candidate, Rules, judge};
 use crate::error::{Error, Result};
-use crate::format::events::Events as FrameEvents;
-use crate::format::frame::{FrameHeader, flag, kind};
-use crate::format::index_frame::IndexFrame;
-use crate::format::segment::HEADER_LEN;
-use crate::index::{Index, Place, Record};
-use crate::recovery::plan::plan;
-use crate::recovery::survey::{Start, survey};
-use crate::segment::{Scan, Segment, Step};
-use crate::session::Session;
+use crate::index::Record;
+use crate::segment::Segment;
 use crate::store::Store;
-use crate::surface::Surface;
 use crate::types::{LaneNo, Seq, SessionId, SessionNo};
+
+/// Most threads.
+const JOBS_MAX: usize = 1_024;
 
 /// What is checked; everything by default.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
-/// let half = everlog::CheckOptions { quick: true, part: Some((1, 2)) };
+/// let half = everlog::CheckOptions { quick: true, part: Some((1, 2)), ..Default::default() };
 /// assert!(store.check(&half, &mut |_, _| true)?.is_clean());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -39,6 +38,8 @@ pub struct CheckOptions {
     pub quick: bool,
     /// Part `k` of `n`, 1 <= `k` <= `n`: segments and sessions are dealt out by number.
     pub part: Option<(u32, u32)>,
+    /// Threads that check at the same time; 0 for one a core. The report does not depend on it.
+    pub jobs: usize,
 }
 
 /// Something that is not as it was written.
@@ -115,19 +116,42 @@ impl CheckReport {
     pub fn is_clean(&self) -> bool {
         self.damage.is_empty()
     }
+
+    fn add(&mut self, part: Self) {
+        self.segments += part.segments;
+        self.frames += part.frames;
+        self.events += part.events;
+        self.sessions += part.sessions;
+        self.bytes += part.bytes;
+        self.damage.extend(part.damage);
+        self.notes.extend(part.notes);
+    }
 }
 
+/// What all pieces of a check share.
+#[derive(Clone, Copy)]
 struct Check<'s> {
     store: &'s Store,
     options: CheckOptions,
-    report: CheckReport,
-    /// The index as the frames themselves give it.
-    truth: Index,
+    jobs: usize,
+}
+
+/// A segment to be checked.
+struct Stretch {
+    lane: LaneNo,
+    segment: Arc<Segment>,
+    /// Where its frames end, when a successor says so.
+    end: Option<u64>,
+    /// Offset below which the slot says that all is durable.
+    durable: u64,
+    /// Bytes, for the progress.
+    size: u64,
+    in_part: bool,
 }
 
 impl Store {
-    /// Checks the store. `progress` is told bytes done and bytes in all; when it gives `false` the check ends early with
-    /// kind `Io`. Needs no lock; what this handle has staged is written out first.
+    /// Checks the store. `progress` is told bytes done and bytes in all, on the calling thread; when it gives `false` the
+    /// check ends early with kind `Io`. Needs no lock; what this handle has staged is written out first.
     ///
     /// # Errors
     /// `Invalid` for a part out of range, `Io` when a file cannot be read, `Unsupported` when a newer version wrote,
@@ -156,16 +180,22 @@ impl Store {
         }
         self.sync_own()?;
         self.inner.refresh()?;
-        let mut check = Check {
-            store: self,
-            options: *options,
-            report: CheckReport::default(),
-            truth: Index::default(),
-        };
-        check.findings();
-        check.lanes(progress)?;
-        check.sessions()?;
-        Ok(check.report)
+        let check = Check { store: self, options: *options, jobs: self.jobs(options) };
+        let mut report = CheckReport::default();
+        check.findings(&mut report);
+        check.lanes(&mut report, progress)?;
+        check.sessions(&mut report, progress)?;
+        Ok(report)
+    }
+
+    fn jobs(&self, options: &CheckOptions) -> usize {
+        if !self.inner.vfs.has_threads() {
+            return 1;
+        }
+        match options.jobs {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n.min(JOBS_MAX),
+        }
     }
 
     fn sync_own(&self) -> Result<()> {
@@ -176,19 +206,23 @@ impl Store {
     }
 }
 
+fn stopped() -> Error {
+    Error::new(crate::ErrorKind::Io, "the check was stopped")
+}
+
 impl Check<'_> {
     fn in_part(&self, number: u64) -> bool {
         self.options.part.is_none_or(|(k, n)| number % u64::from(n) == u64::from(k) - 1)
     }
 
     /// Damage that opening the lanes met: chains, headers.
-    fn findings(&mut self) {
+    fn findings(&self, report: &mut CheckReport) {
         let lanes = self.store.inner.lanes.read();
         for f in lanes.findings() {
             let (list, kind) = match f.kind {
-                "segment-torn" => (&mut self.report.notes, "segment-header"),
+                "segment-torn" => (&mut report.notes, "segment-header"),
                 "segment-missing" | "segment-header" | "segment-short" => {
-                    (&mut self.report.damage, f.kind)
+                    (&mut report.damage, f.kind)
                 }
                 _ => continue,
             };
@@ -203,236 +237,73 @@ impl Check<'_> {
         }
     }
 
-    fn lanes(&mut self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<()> {
-        let mut work: Vec<(LaneNo, Arc<Segment>, Option<u64>, u64)> = Vec::new();
-        {
-            let lanes = self.store.inner.lanes.read();
-            for (no, view) in &lanes.views {
-                let mark = view.slot.as_ref().map_or((0, 0), |s| (s.segment, s.durable_end));
-                for (n, segment) in &view.segments {
-                    let durable = if mark.0 == *n { mark.1 } else { 0 };
-                    work.push((*no, segment.clone(), view.known_end(*n), durable));
-                }
+    fn stretches(&self) -> Vec<Stretch> {
+        let mut work: Vec<Stretch> = Vec::new();
+        let lanes = self.store.inner.lanes.read();
+        for (no, view) in &lanes.views {
+            let mark = view.slot.as_ref().map_or((0, 0), |s| (s.segment, s.durable_end));
+            for (n, segment) in &view.segments {
+                let end = view.known_end(*n);
+                work.push(Stretch {
+                    lane: *no,
+                    segment: segment.clone(),
+                    end,
+                    durable: if mark.0 == *n { mark.1 } else { 0 },
+                    size: end.unwrap_or(segment.header.capacity),
+                    in_part: self.in_part(work.len() as u64),
+                });
             }
         }
-        let all: u64 = work.iter().map(|(_, s, end, _)| end.unwrap_or(s.header.capacity)).sum();
-        let mut done = 0;
-        for (i, (lane, segment, end, durable)) in work.into_iter().enumerate() {
-            let size = end.unwrap_or(segment.header.capacity);
-            if self.in_part(i as u64) {
-                self.segment(lane, &segment, end, durable)?;
-            }
-            done += size;
-            if !progress(done, all) {
-                return Err(Error::new(crate::ErrorKind::Io, "the check was stopped"));
-            }
-        }
-        Ok(())
+        work
     }
 
-    fn segment(
-        &mut self,
-        lane: LaneNo,
-        segment: &Arc<Segment>,
-        end: Option<u64>,
-        durable: u64,
+    fn lanes(
+        &self,
+        report: &mut CheckReport,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<()> {
-        self.report.segments += 1;
-        let limit = end.unwrap_or_else(|| segment.frames_limit());
-        let mut scan = Scan::new(segment, HEADER_LEN, limit);
-        let mut gsn = segment.header.base_gsn;
-        let mut gap: Option<u64> = None;
-        let mut watermark = end.unwrap_or(durable);
-        loop {
-            let (offset, zero) = match scan.step()? {
-                Step::End => break,
-                Step::Frame { offset, header, payload } => {
-                    if let Some(start) = gap.take() {
-                        self.lost(segment, start, offset - start, (gsn, header.gsn));
-                    } else if header.gsn != gsn {
-                        self.lost(segment, offset, 0, (gsn, header.gsn));
-                    }
-                    gsn = header.gsn + u64::from(header.count);
-                    if matches!(header.kind, kind::SYNCMARK | kind::CLOSE) {
-                        watermark = watermark.max(header.seq);
-                    }
-                    self.frame(lane, segment, offset, &header, payload);
-                    continue;
-                }
-                Step::Zero { offset } => (offset, true),
-                Step::Bad { fault: crate::format::Fault::Newer, offset } => {
-                    let e = crate::segment::file::FrameError::Bad(crate::format::Fault::Newer);
-                    return Err(segment.explain(offset, e));
-                }
-                Step::Bad { offset, .. } => (offset, false),
-            };
-            if scan.resync(gsn)?.is_some() {
-                if end.is_none() && self.is_torn_at(lane, segment, offset)? {
-                    self.torn(segment, offset);
-                    break;
-                }
-                gap = Some(offset);
-                continue;
-            }
-            self.tail(segment, offset, zero && end.is_none(), watermark.min(limit), gsn);
-            break;
-        }
-        Ok(())
+        let work = self.stretches();
+        let all: u64 = work.iter().map(|s| s.size).sum();
+        let mut done = 0;
+        let one = |i: usize| match work.get(i) {
+            Some(stretch) if stretch.in_part => frames::check(*self, stretch),
+            _ => Ok(CheckReport::default()),
+        };
+        pieces::in_order(self.jobs, work.len(), &one, &mut |i, part| {
+            report.add(part);
+            done += work.get(i).map_or(0, |s| s.size);
+            if progress(done, all) { Ok(()) } else { Err(stopped()) }
+        })
     }
 
-    /// Bytes that do not verify and behind which nothing does.
-    fn tail(&mut self, segment: &Segment, offset: u64, zero: bool, watermark: u64, gsn: u64) {
-        if offset < watermark {
-            self.lost(segment, offset, watermark - offset, (gsn, gsn));
-        } else if !zero {
-            self.torn(segment, offset);
-        }
-    }
-
-    fn torn(&mut self, segment: &Segment, offset: u64) {
-        self.report.notes.push(Damage {
-            path: segment.path.clone(),
-            offset,
-            kind: "torn-tail",
-            message: "bytes behind the last frame are no frame: a torn tail, or a write in flight"
-                .into(),
-            sessions: Vec::new(),
-            seqs: Vec::new(),
-        });
-    }
-
-    /// Whether a recovery would cut the newest segment of a lane at this gap, although valid frames follow: after a
-    /// power cut what was not synced may be there in part.
-    fn is_torn_at(&self, lane: LaneNo, segment: &Segment, offset: u64) -> Result<bool> {
-        let slot = {
+    fn sessions(
+        &self,
+        report: &mut CheckReport,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<()> {
+        self.orphans(report);
+        let mut records: Vec<Record> = {
             let lanes = self.store.inner.lanes.read();
-            lanes.views.get(&lane).and_then(|v| v.slot.clone())
+            lanes.index.table.iter().filter(|r| self.in_part(r.no.counter())).cloned().collect()
         };
-        let boot = self.store.inner.vfs.boot_id();
-        let same_boot = slot.as_ref().is_some_and(|s| s.boot_id == boot);
-        let marked = self.store.inner.marked_gsn(lane, segment.header.epoch);
-        let h = &segment.header;
-        let start = Start { offset: HEADER_LEN, gsn: h.base_gsn, next_session: h.next_session };
-        let found = survey(segment, start, slot.as_ref(), marked, same_boot)?;
-        let plan = plan(&found, same_boot);
-        Ok(plan.dropped.is_some_and(|(from, _)| from == offset))
-    }
-
-    fn lost(&mut self, segment: &Segment, offset: u64, len: u64, gsns: (u64, u64)) {
-        let message = match (len, gsns.1.saturating_sub(gsns.0)) {
-            (0, n) => format!("{n} events of the lane are missing here"),
-            (len, 0) => format!("{len} bytes are no valid frames"),
-            (len, n) => format!("{len} bytes are no valid frames, they held {n} events"),
+        records.sort_by_key(|r| r.no);
+        let one = |i: usize| match records.get(i) {
+            Some(record) => sessions::check(*self, record),
+            None => Ok(CheckReport::default()),
         };
-        self.report.damage.push(Damage {
-            path: segment.path.clone(),
-            offset,
-            kind: if len == 0 { "events-missing" } else { "frame" },
-            message,
-            sessions: Vec::new(),
-            seqs: Vec::new(),
-        });
-    }
-
-    fn frame(
-        &mut self,
-        lane: LaneNo,
-        segment: &Segment,
-        offset: u64,
-        h: &FrameHeader,
-        payload: &[u8],
-    ) {
-        self.report.frames += 1;
-        self.report.events += u64::from(h.count);
-        self.report.bytes += h.frame_len();
-        let place = Place { lane, segment: segment.no(), offset };
-        if h.kind == kind::INDEX {
-            self.compare_index(segment, h.seq, payload, place);
-        }
-        if let Err(fault) = self.truth.on_frame(place, h, payload)
-            && h.kind != kind::INDEX
-        {
-            let id = self
-                .store
-                .inner
-                .lanes
-                .read()
-                .index
-                .table
-                .get(SessionNo(h.session))
-                .map(|r| r.id.clone());
-            self.report.damage.push(Damage {
-                path: segment.path.clone(),
-                offset,
-                kind: "payload",
-                message: format!(
-                    "the frame verifies, its payload breaks a rule ({})",
-                    fault.clause()
-                ),
-                sessions: id.into_iter().collect(),
-                seqs: vec![(h.seq, h.seq + u64::from(h.count).saturating_sub(1))],
-            });
-        }
-    }
-
-    /// Compares an INDEX frame, which covers frames from offset `from`, with the frames that it lists.
-    fn compare_index(&mut self, segment: &Segment, from: u64, payload: &[u8], place: Place) {
-        let Some(block) = self.truth.blocks.get(&(place.lane, place.segment)) else { return };
-        let wrong = match IndexFrame::open(payload, place.offset) {
-            Err(fault) => Some(fault.clause()),
-            Ok(index) if index.from != from => Some("it starts elsewhere than its frame says"),
-            // It covers other frames than those behind the INDEX frame before it, which is damaged.
-            Ok(_) if block.from != from && !block.is_empty() => None,
-            Ok(index) => (block.from == from && block.encode(index.next_session) != payload)
-                .then_some("it does not list the frames before it"),
-        };
-        if let Some(clause) = wrong {
-            self.report.damage.push(Damage {
-                path: segment.path.clone(),
-                offset: place.offset,
-                kind: "index",
-                message: format!("the index is wrong ({clause}); events are not affected"),
-                sessions: Vec::new(),
-                seqs: Vec::new(),
-            });
-        }
-    }
-
-    fn sessions(&mut self) -> Result<()> {
-        let records: BTreeMap<SessionNo, Record> = {
-            let lanes = self.store.inner.lanes.read();
-            lanes.index.table.iter().map(|r| (r.no, r.clone())).collect()
-        };
-        self.orphans();
-        for (no, record) in &records {
-            if !self.in_part(no.counter()) {
-                continue;
-            }
-            if record.pending {
-                let message = "an import that was not finished; it is invisible and its room is freed by vacuum";
-                self.note(record, "unpublished", message.to_owned());
-                continue;
-            }
-            self.report.sessions += 1;
-            let first = self.store.inner.lanes.read().index.table.by_id(&record.id).map(|r| r.no);
-            if first != Some(record.no) {
-                let message =
-                    "another session has this id and counts; this one cannot be reached by it";
-                let found = self.about(record, "duplicate-id", message.to_owned(), Vec::new());
-                self.report.damage.push(found);
-            }
-            self.session(record)?;
-        }
-        Ok(())
+        pieces::in_order(self.jobs, records.len(), &one, &mut |_, part| {
+            report.add(part);
+            if progress(1, 1) { Ok(()) } else { Err(stopped()) }
+        })
     }
 
     /// Events whose session has no creation in any lane.
-    fn orphans(&mut self) {
+    fn orphans(&self, report: &mut CheckReport) {
         let mut orphans: Vec<SessionNo> =
             self.store.inner.lanes.read().index.table.orphans().collect();
         orphans.retain(|no| self.in_part(no.counter()));
         for no in orphans {
-            self.report.damage.push(Damage {
+            report.damage.push(Damage {
                 path: self.store.inner.path.clone(),
                 offset: 0,
                 kind: "events-missing",
@@ -442,146 +313,4 @@ impl Check<'_> {
             });
         }
     }
-
-    fn note(&mut self, record: &Record, kind: &'static str, message: String) {
-        let found = self.about(record, kind, message, Vec::new());
-        self.report.notes.push(found);
-    }
-
-    fn about(
-        &self,
-        r: &Record,
-        kind: &'static str,
-        message: String,
-        seqs: Vec<(Seq, Seq)>,
-    ) -> Damage {
-        let lanes = self.store.inner.lanes.read();
-        let path = lanes.segment(r.created.lane, r.created.segment).map(|s| s.path.clone());
-        Damage {
-            path: path.unwrap_or_else(|| self.store.inner.path.clone()),
-            offset: r.created.offset,
-            kind,
-            message,
-            sessions: vec![r.id.clone()],
-            seqs,
-        }
-    }
-
-    fn session(&mut self, record: &Record) -> Result<()> {
-        for conflict in &record.conflicts {
-            let message =
-                format!("two writers' events claim seqs {} to {}", conflict.0, conflict.1);
-            let found = self.about(record, "diverged", message, vec![*conflict]);
-            self.report.damage.push(found);
-        }
-        let mut due = 0;
-        let mut gaps = Vec::new();
-        for e in &record.extents {
-            if e.first_seq > due {
-                gaps.push((due, e.first_seq - 1));
-            }
-            due = due.max(e.end_seq());
-        }
-        let handed = record.hand_overs.iter().map(|h| h.first_seq).max().unwrap_or(0);
-        if handed > due {
-            gaps.push((due, handed - 1));
-        }
-        if !gaps.is_empty() {
-            let found = self.about(
-                record,
-                "events-missing",
-                "events of the session are missing".into(),
-                gaps,
-            );
-            self.report.damage.push(found);
-        }
-        if let Err(e) = self.store.inner.header_at(record.created, record.no) {
-            let found = self.about(
-                record,
-                "payload",
-                format!("the header cannot be read: {e}"),
-                Vec::new(),
-            );
-            self.report.damage.push(found);
-        }
-        self.events(record)
-    }
-
-    /// Reads every event of a session, and judges it unless the check is quick.
-    fn events(&mut self, record: &Record) -> Result<()> {
-        let session = Session::new(self.store.inner.clone(), record.no, record.id.clone());
-        let mut surface = Surface::new();
-        let mut payload = Vec::new();
-        let mut at = 0;
-        let mut broken: Vec<(Seq, Seq)> = Vec::new();
-        let mut rule = None;
-        let mut whole = true;
-        while at < record.end_seq() {
-            if let Some((_, end)) = record.hole_at(at) {
-                // Reported as missing already.
-                whole = false;
-                at = end;
-                continue;
-            }
-            let Ok((h, frame)) = session.frame_of(at, &mut payload) else {
-                let upto = self.store.inner.locate(record.no, at);
-                let upto = upto.map_or(at, |l| l.frame.first_seq + u64::from(l.frame.count) - 1);
-                broken.push((at, upto.max(at)));
-                at = upto.max(at) + 1;
-                continue;
-            };
-            if !self.options.quick
-                && rule.is_none()
-                && broken.is_empty()
-                && whole
-                && let Err(what) = judge_frame(&session, &h, &payload, &mut surface)
-            {
-                rule = Some(what);
-            }
-            at = frame.first_seq + u64::from(frame.count);
-        }
-        if !broken.is_empty() {
-            let found =
-                self.about(record, "frame", "events of the session cannot be read".into(), broken);
-            self.report.damage.push(found);
-        }
-        if let Some((seq, what)) = rule {
-            let found =
-                self.about(record, "rule", format!("event {seq}: {what}"), vec![(seq, seq)]);
-            self.report.damage.push(found);
-        }
-        Ok(())
-    }
-}
-
-/// Judges the events of a frame by the rules of an import, without the shapes that an option lets in raw.
-fn judge_frame(
-    session: &Session,
-    h: &FrameHeader,
-    payload: &[u8],
-    surface: &mut Surface,
-) -> std::result::Result<(), (Seq, String)> {
-    let at = |fault: crate::format::Fault| (h.seq, fault.clause().to_owned());
-    let mut events =
-        FrameEvents::open(payload, h.count, h.flags & flag::RESTARTS != 0, h.seq).map_err(at)?;
-    let rules = Rules {
-        shapes: false,
-        legacy: true,
-        data_bytes_max: usize::MAX,
-        depth_max: 1_000_000,
-        ..Rules::default()
-    };
-    while let Some(event) = events.next_event() {
-        let e = event.map_err(at)?;
-        let stored = |seq: Seq| {
-            session
-                .with(seq, &mut |old| (old.event_type == b"tool/result").then(|| old.data.to_vec()))
-        };
-        let plan = judge(&Candidate::of_ref(&e), &rules, surface, stored)
-            .map_err(|r| (e.seq, r.to_string()))?;
-        if let Some(plan) = plan {
-            surface.apply(&plan);
-        }
-    }
-    Ok(())
 }
