@@ -117,10 +117,9 @@ impl One<'_> {
                 continue;
             }
             let Ok((h, frame)) = session.frame_of(at, &mut payload) else {
-                let upto = self.check.store.inner.locate(record.no, at);
-                let upto = upto.map_or(at, |l| l.frame.first_seq + u64::from(l.frame.count) - 1);
-                broken.push((at, upto.max(at)));
-                at = upto.max(at) + 1;
+                let upto = self.unreadable_up_to(record, at);
+                broken.push((at, upto));
+                at = upto + 1;
                 continue;
             };
             if !self.check.options.quick
@@ -144,6 +143,21 @@ impl One<'_> {
             self.report.damage.push(found);
         }
         Ok(())
+    }
+
+    /// Last of the seqs from `at` on that cannot be read with it: those of its frame, or where none is found for it,
+    /// those up to the next that the index lists. An index that lies may count billions.
+    fn unreadable_up_to(&self, record: &Record, at: Seq) -> Seq {
+        let inner = &self.check.store.inner;
+        if let Ok(found) = inner.locate(record.no, at) {
+            return (found.frame.first_seq + u64::from(found.frame.count)).max(at + 1) - 1;
+        }
+        let Some(extent) = record.extent_of(at) else { return at };
+        let segment = inner.lanes.read().segment(extent.lane, extent.segment);
+        let runs = segment.and_then(|s| inner.runs_of(extent, &s, record.no).ok());
+        let frames = runs.iter().flat_map(|r| r.iter()).flat_map(|r| &r.frames);
+        let next = frames.map(|f| f.first_seq).filter(|first| *first > at).min();
+        next.map_or(extent.end_seq(), |n| n.min(extent.end_seq())).max(at + 1) - 1
     }
 }
 

@@ -210,6 +210,35 @@ fn lies_under_valid_checksums_neither_panic_nor_hang() {
     }
 }
 
+/// A closed store of one session with an INDEX frame; `lie` changes that frame, given its offset.
+fn with_index(lie: impl FnOnce(&mut [u8], usize)) -> SimMachine {
+    let machine = SimMachine::new(10);
+    let (_p, store) = create(&machine, StoreOptions::default());
+    let mut w = session(&store, "s");
+    for n in 0..40 {
+        let _ = w.append_batch(&[event(&note(n, 3_000))], Level::Os).unwrap();
+    }
+    w.close().unwrap();
+    store.close().unwrap();
+    machine.damage(&segment(0), 0, usize::MAX, |b| {
+        let index = frames(b).into_iter().find(|at| b[at + 12] == 3).unwrap();
+        lie(b, index);
+        seal_frame(b, index);
+    });
+    machine
+}
+
+#[test]
+fn an_index_that_counts_billions_of_events_costs_a_check_no_time() {
+    let machine = with_index(|b, at| b[at + 48 + 32 + 12..at + 48 + 32 + 16].fill(0xff));
+    let store = open(&process(&machine, "reader"), StoreOptions::default());
+    let begun = Instant::now();
+    let report = store.check(&CheckOptions::default(), &mut |_, _| true).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(!report.is_clean());
+    assert!(report.damage.iter().all(|d| d.seqs.len() < 100));
+}
+
 #[test]
 fn a_sparse_segment_cannot_ask_for_a_buffer_of_its_size() {
     let machine = SimMachine::new(11);
