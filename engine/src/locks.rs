@@ -208,11 +208,7 @@ impl Locks {
 }
 
 fn holder_of(record: &LockRecord) -> Holder {
-    let mut holder = Holder::default();
-    holder.pid = record.pid;
-    holder.lane = record.lane;
-    holder.since_ms = record.since_ms;
-    holder
+    Holder { pid: record.pid, lane: record.lane, since_ms: record.since_ms, ..Holder::default() }
 }
 
 /// Who the record at an offset names; nobody where there is none.
