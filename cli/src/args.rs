@@ -297,7 +297,7 @@ pub(crate) struct Check {
     /// One part of the whole, such as 1/7 on Mondays
     #[arg(long, value_name = "I/N", value_parser = part)]
     pub(crate) part: Option<(u32, u32)>,
-    /// Most threads to use; this version checks in one
+    /// Segments and sessions checked at the same time [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
     /// Shape of the output

@@ -3,7 +3,8 @@
 //! # Invariants
 //! Hd1. Every call passes the guard first: a child of `fork(2)` is refused before any mutex is taken.
 //! Hd2. After a failed write or sync, readers are shown nothing that is not durable.
-//! Hd3. Dropping the last handle closes the lane, except in a child of `fork(2)`.
+//! Hd3. An index that may hold what a recovery dropped is read anew before anything is answered from it.
+//! Hd4. Dropping the last handle closes the lane, except in a child of `fork(2)`.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,6 +43,8 @@ pub(crate) struct StoreInner {
     /// Session locks of a poisoned lane: kept until the handle closes.
     pub(crate) kept: Mutex<Vec<SessionLock>>,
     pub(crate) runs: RunCache,
+    /// Whether the index may hold what a recovery dropped.
+    pub(crate) stale: AtomicBool,
     /// Set by the lane when a write or sync failed, until the index was read again.
     pub(crate) failed: OnceLock<Arc<AtomicBool>>,
     /// When the last look at all lanes began, on the clock for durations, and how many are done.
@@ -50,10 +53,10 @@ pub(crate) struct StoreInner {
 }
 
 impl StoreInner {
-    /// Refuses in a child of `fork(2)`.
+    /// Refuses in a child of `fork(2)`, and sees to it that the index may be used.
     pub(crate) fn guard(&self) -> Result<()> {
         if self.vfs.fork_generation() == self.generation {
-            return self.hold_readers();
+            return if self.must_read_again() { self.read_again() } else { Ok(()) };
         }
         Err(Error::new(
             ErrorKind::ForkedHandle,
@@ -62,25 +65,38 @@ impl StoreInner {
         .with_path(&self.path))
     }
 
+    fn must_read_again(&self) -> bool {
+        self.stale.load(Ordering::Acquire)
+            || self.failed.get().is_some_and(|f| f.load(Ordering::Acquire))
+    }
+
+    /// Reads the whole index again. After an error the next call does.
+    pub(crate) fn read_again(&self) -> Result<()> {
+        match self.own_lane() {
+            Some(lane) if lane.poison.get().is_some() => self.hold_readers(&lane),
+            own => self.read_anew(own),
+        }
+    }
+
     /// After a failed write or sync: what is not durable is shown to nobody any more.
-    fn hold_readers(&self) -> Result<()> {
-        let Some(failed) = self.failed.get().filter(|f| f.load(Ordering::Acquire)) else {
-            return Ok(());
-        };
-        let Some(lane) = self.own_lane() else { return Ok(()) };
+    fn hold_readers(&self, lane: &Lane) -> Result<()> {
         let place = lane.durable_place();
         // What is being staged right now must not come into the new index.
         let _staging = lane.stage.lock();
         let mut lanes = self.lanes.write();
-        if !failed.swap(false, Ordering::AcqRel) {
+        if !self.must_read_again() {
             return Ok(());
         }
+        // Also where it cannot be read whole: too little is shown rather than too much.
         *lanes = lanes.anew();
         lanes.add_lane(lane.no)?;
         if let Some(view) = lanes.views.get_mut(&lane.no) {
             view.held_at = Some(place);
         }
-        lanes.refresh()
+        lanes.refresh()?;
+        lane.failed.store(false, Ordering::Release);
+        self.stale.store(false, Ordering::Release);
+        Ok(())
     }
 
     pub(crate) fn guard_write(&self) -> Result<()> {
@@ -105,13 +121,13 @@ impl StoreInner {
 
     /// Sees what other processes wrote.
     pub(crate) fn refresh(&self) -> Result<()> {
-        let is_stale = {
+        if !self.stale.load(Ordering::Acquire) {
             let mut lanes = self.lanes.write();
             lanes.refresh()?;
-            lanes.is_stale()
-        };
+            self.stale.fetch_or(lanes.is_stale(), Ordering::AcqRel);
+        }
         self.looks.fetch_add(1, Ordering::AcqRel);
-        if is_stale { self.drop_stale() } else { Ok(()) }
+        self.drop_stale()
     }
 
     /// Sees what other processes wrote, unless another thread of this handle looked less than `age_ns` ago; whether it
@@ -132,24 +148,17 @@ impl StoreInner {
 
     /// Sees what another process wrote to one lane.
     pub(crate) fn refresh_lane(&self, no: crate::LaneNo) -> Result<()> {
-        let is_stale = {
+        if !self.stale.load(Ordering::Acquire) {
             let mut lanes = self.lanes.write();
             lanes.refresh_lane(no)?;
-            lanes.is_stale()
-        };
-        if is_stale { self.drop_stale() } else { Ok(()) }
+            self.stale.fetch_or(lanes.is_stale(), Ordering::AcqRel);
+        }
+        self.drop_stale()
     }
 
-    /// Reads the index again: it holds what a recovery has dropped since.
+    /// Reads the index again when it may hold what a recovery has dropped (Hd3).
     fn drop_stale(&self) -> Result<()> {
-        let failed = self.own_lane().filter(|lane| lane.poison.get().is_some());
-        match failed {
-            Some(lane) => {
-                lane.failed.store(true, Ordering::Release);
-                self.hold_readers()
-            }
-            None => self.read_anew(),
-        }
+        if self.stale.load(Ordering::Acquire) { self.read_again() } else { Ok(()) }
     }
 
     /// Stages a control frame of a session.

@@ -18,6 +18,11 @@ pub const EVENT_BYTES_CEILING: usize = 1 << 30;
 pub const BATCH_EVENTS_MAX: usize = 65_535;
 /// Most encoded bytes in one append call, unless the event limit was raised above it.
 pub const BATCH_BYTES_MAX: usize = 64 << 20;
+/// Most bytes of payload of one frame, whatever the options of who wrote it: one event of the ceiling, and room for the
+/// fields of a batch.
+pub const FRAME_PAYLOAD_BYTES_MAX: usize = EVENT_BYTES_CEILING + (2 << 20);
+/// Most bytes of payload of an INDEX frame. One lists little more than [`INDEX_INTERVAL_BYTES`] of frames and one batch.
+pub const INDEX_PAYLOAD_BYTES_MAX: usize = 16 << 20;
 /// Longest session id, in bytes of WTF-8.
 pub const SESSION_ID_BYTES_MAX: usize = 1_024;
 /// Longest event type, in bytes of WTF-8.
@@ -60,6 +65,8 @@ pub const STAGE_BYPASS_BYTES: usize = 128 << 10;
 pub const MAPS_MAX: usize = 1_024;
 
 const _: () = assert!(EVENT_BYTES_MAX <= BATCH_BYTES_MAX);
+const _: () = assert!(BATCH_BYTES_MAX <= FRAME_PAYLOAD_BYTES_MAX);
+const _: () = assert!(FRAME_PAYLOAD_BYTES_MAX as u64 <= SEGMENT_BYTES_CEILING / 2);
 const _: () = assert!(STAGE_BYPASS_BYTES <= STAGE_BYTES);
 const _: () = assert!(SEGMENT_BYTES_MIN >= 2 * SEGMENT_CONTROL_RESERVE_BYTES);
 const _: () = assert!(SEGMENT_BYTES_FIRST <= SEGMENT_BYTES_MAX);

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Holder, Result};
 use crate::format::codec::crc;
-use crate::format::lock_record::{LEN as RECORD_LEN, LockRecord};
+use crate::format::lock_record::{CREATOR_LEN, LEN as RECORD_LEN, LockRecord};
 use crate::format::name;
 use crate::options::{StoreOptions, planted};
 use crate::types::{LaneNo, SessionId, SessionNo};
@@ -26,6 +26,10 @@ const CREATE_BASE: u64 = 1 << 32;
 const IDLE_FILES_MAX: usize = 16;
 /// Held ranges that are looked for in one lane: a handle holds one a session it writes.
 const HELD_RANGES_MAX: usize = 1 << 16;
+/// Records of who creates an id: where they begin, how many there are, and their distance.
+const CREATORS_AT: u64 = 4_096;
+const CREATORS: u64 = 256;
+const CREATOR_BYTES: u64 = CREATOR_LEN as u64;
 
 /// The lock files of a store, as one handle uses them.
 #[derive(Debug)]
@@ -135,20 +139,17 @@ impl Locks {
         Ok(SessionLock { locks: self.clone(), file, no })
     }
 
-    /// Whether another handle holds the lock of a session.
-    pub(crate) fn is_held(&self, no: SessionNo) -> Result<bool> {
-        // Kept over the probe: a lock that another thread takes meanwhile on the same file would be let go by it.
-        let held = self.held.lock();
-        if held.contains(&no) {
-            return Ok(true);
-        }
+    /// Who holds the lock of a session, when anybody does.
+    pub(crate) fn holder(&self, no: SessionNo) -> Result<Option<Holder>> {
         let file = self.session_file(no.home_lane())?;
         let at = no.counter() * RECORD_BYTES;
-        if !file.try_lock_range(at, RECORD_BYTES, LockKind::Exclusive)? {
-            return Ok(true);
+        // Kept over the probe: a lock that another thread takes meanwhile on the same file would be let go by it.
+        let held = self.held.lock();
+        if held.contains(&no) || !file.try_lock_range(at, RECORD_BYTES, LockKind::Exclusive)? {
+            return Ok(Some(holder_at(&*file, at)));
         }
         file.unlock_range(at, RECORD_BYTES)?;
-        Ok(false)
+        Ok(None)
     }
 
     fn locked(&self, file: &dyn VfsFile, at: u64) -> Error {
@@ -191,12 +192,14 @@ impl Locks {
         Ok(file)
     }
 
-    /// Takes the lock on creating an id, waiting for others who create it.
+    /// Takes the lock on creating an id, for a handle that writes `lane`, waiting for others who create it.
     ///
     /// # Errors
-    /// `Locked` when the wait was longer than the option allows.
-    pub(crate) fn creation(self: &Arc<Self>, id: &SessionId) -> Result<CreateLock> {
-        let at = CREATE_BASE + u64::from(crc(id.as_bytes()));
+    /// `Locked` with what is known of the holder when the wait was longer than the option allows.
+    pub(crate) fn creation(self: &Arc<Self>, id: &SessionId, lane: LaneNo) -> Result<CreateLock> {
+        let sum = crc(id.as_bytes());
+        let at = CREATE_BASE + u64::from(sum);
+        let creator_at = CREATORS_AT + u64::from(sum) % CREATORS * CREATOR_BYTES;
         if planted!(self.options, CreateWithoutLock) {
             return Ok(CreateLock { locks: self.clone(), file: None, at });
         }
@@ -206,6 +209,10 @@ impl Locks {
             if self.creating.lock().insert(at) {
                 match file.try_lock_range(at, 1, LockKind::Exclusive) {
                     Ok(true) => {
+                        let since_ms = self.vfs.now_ms();
+                        let record = LockRecord { pid: self.vfs.pid(), lane, since_ms };
+                        // For people only: a failure to write it changes nothing.
+                        let _ignored = file.write_at(&record.encode_creator(sum), creator_at);
                         return Ok(CreateLock { locks: self.clone(), file: Some(file), at });
                     }
                     Ok(false) => self.creating.lock().remove(&at),
@@ -216,11 +223,15 @@ impl Locks {
                 };
             }
             if self.vfs.monotonic_ns() >= until {
-                return Err(Error::new(
-                    ErrorKind::Locked,
-                    "the session id is being created by another; try again",
-                )
-                .with_session(id));
+                let message = "the session id is being created by another; try again, or stop it";
+                let locked = Error::new(ErrorKind::Locked, message).with_session(id);
+                let mut b = [0; CREATOR_LEN];
+                let known = file.read_at(&mut b, creator_at).is_ok_and(|n| n == CREATOR_LEN);
+                let record = LockRecord::decode_creator(&b, sum).filter(|_| known);
+                return Err(match record {
+                    Some(record) => locked.with_holder(holder_of(&record)),
+                    None => locked,
+                });
             }
             self.vfs.sleep_ms(1);
         }
@@ -250,17 +261,15 @@ impl Held {
     }
 }
 
-/// What the record of a lock says of its holder.
+fn holder_of(record: &LockRecord) -> Holder {
+    Holder { pid: record.pid, lane: record.lane, since_ms: record.since_ms, ..Holder::default() }
+}
+
+/// Who the record at an offset names; nobody where there is none.
 fn holder_at(file: &dyn VfsFile, at: u64) -> Holder {
     let mut b = [0; RECORD_LEN];
-    let mut holder = Holder::default();
-    if file.read_at(&mut b, at).is_ok_and(|n| n == RECORD_LEN) {
-        let record = LockRecord::decode(&b);
-        holder.pid = record.pid;
-        holder.lane = record.lane;
-        holder.since_ms = record.since_ms;
-    }
-    holder
+    let known = file.read_at(&mut b, at).is_ok_and(|n| n == RECORD_LEN);
+    if known { holder_of(&LockRecord::decode(&b)) } else { Holder::default() }
 }
 
 impl Drop for SessionLock {

@@ -207,3 +207,37 @@ fn prepared_events_are_the_same_as_others() {
     assert_eq!(w.append_prepared(&batch, Level::Os).unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(w.next_seq(), 2);
 }
+
+#[test]
+fn a_lone_append_to_a_closed_lane_syncs_the_event_and_two_marks() {
+    use everlog_testkit::sim::Call;
+    let machine = SimMachine::new(8);
+    let path = Path::new("/data/store");
+    let first =
+        Store::create_on(Arc::new(machine.process("a")), path, StoreOptions::default()).unwrap();
+    first.create_session(&NewSession::new("s").unwrap()).unwrap().close().unwrap();
+    first.close().unwrap();
+    for n in 0..3 {
+        machine.set_log(true);
+        machine.clear_log();
+        let store =
+            Store::open_on(Arc::new(machine.process("b")), path, StoreOptions::default()).unwrap();
+        let mut w = store.writer(&id("s")).unwrap();
+        let _receipt = w.append_batch(&[NewEvent::new("note", b"1")], Level::Sync).unwrap();
+        w.close().unwrap();
+        store.close().unwrap();
+        let log = machine.log();
+        let of = |call: Call, end: &str| {
+            log.iter().filter(|op| op.call == call && op.path.ends_with(end)).count()
+        };
+        // The event; the SYNCMARK that lets the session go; CLOSE. The lane file is written and not synced.
+        assert_eq!((of(Call::SyncData, ".seg"), of(Call::Write, ".seg")), (3, 3), "{n}: {log:#?}");
+        assert_eq!(
+            (of(Call::SyncData, "/lane"), of(Call::Write, "/lane")),
+            (0, 2),
+            "{n}: {log:#?}"
+        );
+        assert_eq!(of(Call::SyncData, ""), 3, "{n}: {log:#?}");
+        assert_eq!(of(Call::SyncDir, ""), 0, "{n}: {log:#?}");
+    }
+}

@@ -99,7 +99,7 @@ fn scans(run: &mut Run, store: &Store, files: &[(File, u64)]) {
         got,
         Goal::Share(0.7),
     ));
-    let quick = CheckOptions { quick: true, part: None };
+    let quick = CheckOptions { quick: true, ..CheckOptions::default() };
     let got = alternate(
         rounds,
         || timed(bytes, || assert!(store.check(&quick, &mut |_, _| true).unwrap().is_clean())),
@@ -111,7 +111,7 @@ fn scans(run: &mut Run, store: &Store, files: &[(File, u64)]) {
         got,
         Goal::Share(0.7),
     ));
-    let whole = CheckOptions { quick: false, part: None };
+    let whole = CheckOptions::default();
     let spent = repeat(rounds.min(3), || {
         timed(bytes, || assert!(store.check(&whole, &mut |_, _| true).unwrap().is_clean()))
     });

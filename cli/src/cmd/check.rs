@@ -14,7 +14,8 @@ const SEQS_LISTED_MAX: u64 = 100_000;
 
 pub(crate) fn run(globals: &Globals, args: &Check) -> Result<(), Failure> {
     let (store, _) = find::open_read(globals)?;
-    let options = CheckOptions { quick: args.quick, part: args.part };
+    let options =
+        CheckOptions { quick: args.quick, part: args.part, jobs: args.jobs.map_or(0, usize::from) };
     let mut progress = Progress::new("checking", globals.quiet);
     let report = store.check(&options, &mut |done, all| {
         progress.show(done, all);

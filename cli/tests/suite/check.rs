@@ -37,6 +37,32 @@ fn a_whole_store_is_ok() {
 }
 
 #[test]
+fn the_report_is_the_same_for_any_number_of_jobs() {
+    let place = Place::new();
+    for n in 0..6 {
+        let name = format!("in-{n}.jsonl");
+        place.write(&name, log(&format!("s-77{n}"), 300));
+        place.ever(&["import", &name]).exits(0);
+    }
+    for n in 0..8 {
+        let data = format!("{{\"todos\":[\"canary-{n}-end\"]}}");
+        let id = format!("t-88{n}");
+        place.ever(&["append", &id, "--create", "-q", "-t", "todo/write", "-d", &data]).exits(0);
+    }
+    for n in [1, 4, 6] {
+        damage(&place, &format!("canary-{n}-end"));
+    }
+    let of = |args: &[&str]| place.ever(args).exits(12).text();
+    let one = of(&["check", "-o", "json", "--jobs", "1"]);
+    assert!(one.matches("\"kind\":\"frame\"").count() >= 6, "{one}");
+    for jobs in ["2", "3", "16", "1024"] {
+        assert_eq!(of(&["check", "-o", "json", "--jobs", jobs]), one, "{jobs} jobs");
+    }
+    assert_eq!(of(&["check", "-o", "json"]), one);
+    place.ever(&["check", "--jobs", "0"]).exits(2);
+}
+
+#[test]
 fn damage_is_found_and_named() {
     let place = Place::new();
     for i in 0..30 {

@@ -2,10 +2,12 @@
 //!
 //! # Invariants
 //! R1. The header checksum covers the salt and the file offset, so a stale, moved or embedded frame never verifies.
-//! R2. `len` is read only after the header checksum held, and is bounded by what is left of the segment.
+//! R2. `len` is read only after the header checksum held, and is bounded by what is left of the segment and by the
+//!     largest frame that can be written: it becomes a buffer.
 
 use super::codec::{align8, bytes_at, is_safe, is_zero, put, u16_at, u32_at, u64_at};
 use super::{Decoded, Fault};
+use crate::limits::{FRAME_PAYLOAD_BYTES_MAX, INDEX_PAYLOAD_BYTES_MAX};
 
 pub(crate) const HEADER_LEN: u64 = 48;
 /// The same as a slice length.
@@ -139,6 +141,10 @@ impl FrameHeader {
         if h.frame_len() > room {
             return Err(Fault::Field("the length passes the end of the segment"));
         }
+        let index = h.kind == kind::INDEX;
+        if h.len as usize > if index { INDEX_PAYLOAD_BYTES_MAX } else { FRAME_PAYLOAD_BYTES_MAX } {
+            return Err(Fault::Field("the length is above that of the largest frame"));
+        }
         let count = u64::from(h.count);
         if !is_safe(h.seq.saturating_add(count)) || !is_safe(h.gsn.saturating_add(count)) {
             return Err(Fault::Field("a seq or gsn is out of range"));
@@ -183,4 +189,25 @@ fn hcrc(salt: u64, offset: u64, header: &[u8]) -> u32 {
     put(&mut input, 8, &offset.to_le_bytes());
     put(&mut input, 16, &bytes_at::<44>(header, 4));
     crc32fast::hash(&input)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn r2_a_length_above_the_largest_frame_is_refused() {
+        let long = |kind: u8, len: usize| {
+            let count = u16::from(kind == kind::EVENTS);
+            let h = FrameHeader { len: len as u32, kind, count, ..FrameHeader::default() };
+            FrameHeader::decode(&h.encode(7, 4_096), 7, 4_096, 4 << 30)
+        };
+        for kind in [kind::EVENTS, kind::CREATE, kind::SYNCMARK, kind::OPTIONAL_FROM] {
+            assert!(long(kind, FRAME_PAYLOAD_BYTES_MAX).is_ok());
+            assert!(matches!(long(kind, FRAME_PAYLOAD_BYTES_MAX + 1), Err(Fault::Field(_))));
+        }
+        assert!(long(kind::INDEX, INDEX_PAYLOAD_BYTES_MAX).is_ok());
+        assert!(matches!(long(kind::INDEX, INDEX_PAYLOAD_BYTES_MAX + 1), Err(Fault::Field(_))));
+    }
 }

@@ -233,7 +233,8 @@ impl<'a> IndexFrame<'a> {
     fn walk_run(&self, w: &mut Walk<'_>) -> Option<Run> {
         let (first_seq, last_time_ms, bytes) = (w.varint()?, w.zigzag()?, w.varint()?);
         let n = narrow(w.varint()?);
-        if n > w.left() {
+        // Each takes two varints.
+        if n > w.left() / 2 {
             return None;
         }
         let mut frames = Vec::with_capacity(n);

@@ -81,6 +81,8 @@ fn limits_table() -> Table {
     let rows = [
         (event.as_str(), limits::EVENT_BYTES_MAX as u64),
         ("events in one frame", limits::BATCH_EVENTS_MAX as u64),
+        ("payload of one frame, bytes", limits::FRAME_PAYLOAD_BYTES_MAX as u64),
+        ("payload of an INDEX frame, bytes", limits::INDEX_PAYLOAD_BYTES_MAX as u64),
         ("session id, bytes", limits::SESSION_ID_BYTES_MAX as u64),
         ("event type, bytes", limits::EVENT_TYPE_BYTES_MAX as u64),
         ("header text, bytes", limits::HEADER_BYTES_MAX as u64),
@@ -111,6 +113,7 @@ fn of_code() -> Vec<Table> {
         named("mark classes", &mark::ALL),
         fields("control prefix", 16, control::PREFIX_FIELDS),
         fields("lock record", lock_record::LEN, lock_record::FIELDS),
+        fields("creator record", lock_record::CREATOR_LEN, lock_record::CREATOR_FIELDS),
         limits_table(),
     ]
 }

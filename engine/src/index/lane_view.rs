@@ -20,6 +20,7 @@ use crate::format::index_frame::{ControlAt, IndexFrame};
 use crate::format::segment::{HEADER_LEN, SegmentHeader, TRAILER_LEN};
 use crate::format::slot::{LaneState, Slot};
 use crate::format::{Fault, name};
+use crate::limits::SEGMENT_BYTES_CEILING;
 use crate::segment::scan::verifies_now;
 use crate::segment::{Pool, Scan, Segment, Step};
 use crate::types::{LaneNo, SegmentNo};
@@ -269,7 +270,7 @@ impl LaneView {
             base_gsn: self.next_gsn,
             next_session: self.next_session,
             prev,
-            capacity: size,
+            capacity: size.min(SEGMENT_BYTES_CEILING),
             created_ms: 0,
         }))
     }

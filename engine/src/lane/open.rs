@@ -14,7 +14,7 @@ use super::stage::Stage;
 use super::{Active, Counters, Lane, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::name;
-use crate::format::segment::{HEADER_LEN, SegmentHeader};
+use crate::format::segment::{HEADER_LEN, SegmentHeader, TRAILER_LEN};
 use crate::format::slot::{LaneState, STRIDE, Slot};
 use crate::index::lane_view::{AtBad, LaneView};
 use crate::index::load::Lanes;
@@ -64,6 +64,8 @@ pub(crate) struct Recovered {
     pub(crate) index_offset: u64,
     /// Whether the lane file says that a writer failed.
     pub(crate) failed: bool,
+    /// Whether a slot that names the segment is known to be on the disk.
+    pub(crate) slot_is_durable: bool,
     pub(crate) report: RecoveryReport,
 }
 
@@ -158,14 +160,18 @@ impl LaneSite {
         }
     }
 
-    /// Removes segments made ahead, and headers that were being written when the machine went down.
+    /// Removes segments made ahead, and headers that were being written when the machine went down. One that is
+    /// numbered below the newest segment was overtaken by a rotation: it goes only when it is zero to its last byte.
     fn clear_leftovers(&self, held: &Held, view: &LaneView, slot: Option<&Slot>) -> Result<()> {
         let newest = view.segments.last_key_value().map(|(no, _)| *no);
         for entry in held.dir.list()? {
             let Some(no) = name::parse_segment(&entry.name) else { continue };
-            let behind = newest.is_none_or(|n| no > n)
-                && slot.is_none_or(|s| s.segment < no || newest.is_none());
-            if view.segments.contains_key(&no) || !behind || slot.is_some_and(|s| s.segment == no) {
+            if view.segments.contains_key(&no) || slot.is_some_and(|s| s.segment == no) {
+                continue;
+            }
+            let overtaken = newest.is_some_and(|n| no < n);
+            let behind = !overtaken && (newest.is_none() || slot.is_none_or(|s| s.segment < no));
+            if !overtaken && !behind {
                 continue;
             }
             let file = held.dir.open(&name::segment(no), OpenHow::Read)?;
@@ -180,13 +186,16 @@ impl LaneSite {
                 base_gsn: 0,
                 next_session: 0,
                 prev: None,
-                capacity: size,
+                // All of it is looked at: the place of a trailer too.
+                capacity: size.saturating_add(TRAILER_LEN),
                 created_ms: 0,
             };
             let raw = Segment::new(stand_in, file, path, false);
             let mut scan = crate::segment::Scan::new(&raw, 0, size);
-            if let Some(end) = scan.last_nonzero(0)? {
-                apply::keep_copy(&self.site(held), &raw, 0, end)?;
+            match scan.last_nonzero(0)? {
+                Some(_) if overtaken => continue,
+                Some(end) => drop(apply::keep_copy(&self.site(held), &raw, 0, end)?),
+                None => {}
             }
             held.dir.remove(&name::segment(no))?;
         }
@@ -238,6 +247,7 @@ impl LaneSite {
             slot_counter: slot.map_or(0, |s| s.counter),
             index_offset: 0,
             failed: slot.is_some_and(|s| s.state == LaneState::Poisoned),
+            slot_is_durable: false,
             report,
         })
     }
@@ -268,7 +278,11 @@ impl LaneSite {
         let site = self.site(&held);
         let rw = self.reopen(&held, segment)?;
         let named = |s: &Slot| s.segment == segment.no() && s.salt == segment.header.salt;
-        if !slot.as_ref().is_some_and(named) {
+        let named = slot.as_ref().filter(|s| named(s));
+        // A writer syncs the slot before it goes on, and closes after that; after another boot what reads is on the disk.
+        let on_disk = |s: &Slot| !same_boot || s.state == LaneState::Closed;
+        let slot_is_durable = !p.new_epoch && named.is_some_and(on_disk);
+        if named.is_none() {
             // The slot names a segment once its header is durable. Until then a sync of it may have failed.
             apply::rewrite(&rw, 0, HEADER_LEN)?;
         }
@@ -300,6 +314,7 @@ impl LaneSite {
             slot_counter: slot.as_ref().map_or(0, |s| s.counter),
             index_offset,
             failed: slot.is_some_and(|s| s.state == LaneState::Poisoned),
+            slot_is_durable,
             report,
             held,
         })
@@ -350,7 +365,8 @@ impl LaneSite {
         Ok(Arc::new(Segment::new(segment.header, file, segment.path.clone(), mapped)))
     }
 
-    /// The handle that goes on with a recovered lane. Its slot is written, and synced only where a writer had failed.
+    /// The handle that goes on with a recovered lane. Its slot is written, and synced where none that names the segment
+    /// is known to be on the disk, or where a writer had failed.
     pub(crate) fn go_on(&self, r: Recovered, lanes: Arc<RwLock<Lanes>>) -> Result<Arc<Lane>> {
         let active =
             Arc::new(Active { segment: r.segment.clone(), base_pos: 0, base_offset: r.offset });
@@ -414,7 +430,7 @@ impl LaneSite {
             bell: self.bell.clone(),
             promises: Arc::default(),
         };
-        lane.show_open(r.failed)?;
+        lane.show_open(r.failed, r.slot_is_durable)?;
         let lane = Arc::new(lane);
         super::upkeep::start(&lane);
         Ok(lane)
@@ -422,16 +438,26 @@ impl LaneSite {
 }
 
 impl Lane {
-    /// Writes the slot of a lane that was just opened; `failed` when its last writer had failed.
-    fn show_open(&self, failed: bool) -> Result<()> {
+    /// Writes the slot of a lane that was just opened; `failed` when its last writer had failed, `is_durable` when a slot
+    /// that names the segment is on the disk already.
+    fn show_open(&self, failed: bool, is_durable: bool) -> Result<()> {
         let mut writer = self.write.lock();
         self.write_slot(&mut writer)?;
         if failed {
             // Both slots, and synced: else a power cut may bring the failure back, which hides from readers what is
             // durable by then.
             self.write_slot(&mut writer)?;
-            self.file.sync_data().map_err(|e| e.with_path(&self.path))?;
         }
-        Ok(())
+        if is_durable && !failed {
+            return Ok(());
+        }
+        // Without it the salt stands in the header alone: should that rot, acked frames could not be told from noise.
+        let synced = self.file.sync_data().map_err(|e| e.with_path(&self.path));
+        if synced.is_err() {
+            // What reads now may not be on the disk: whoever comes next must not trust it.
+            writer.slot.state = LaneState::Poisoned;
+            let _ignored = self.write_slot(&mut writer);
+        }
+        synced
     }
 }

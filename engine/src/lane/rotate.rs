@@ -3,7 +3,8 @@
 //! # Invariants
 //! Z1. A segment file is allocated and its name synced before the stage turns to it: a full disk is an error before
 //!     any event is accepted, and poisons nothing.
-//! Z2. A file made ahead has a zero header; whoever finds it removes it.
+//! Z2. A file made ahead is zero to its last byte; whoever takes the lane removes it, also where the segment that was
+//!     begun instead has a higher number. One that holds anything is never removed without a copy.
 
 use std::sync::Arc;
 

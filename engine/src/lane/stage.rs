@@ -243,7 +243,8 @@ impl Lane {
             gsn: stage.gsn,
             ..FrameHeader::default()
         };
-        if stage.offset + header.frame_len() > stage.active.segment.frames_limit() {
+        let fits = stage.offset + header.frame_len() <= stage.active.segment.frames_limit();
+        if !fits || payload.len() > limits::INDEX_PAYLOAD_BYTES_MAX {
             return;
         }
         let offset = self.put(stage, &header, &mut payload);

@@ -5,7 +5,7 @@
 //! S2. The walk never stops by itself at bad bytes: it says where they start, and `resync` finds the next valid frame.
 //! S3. `resync` takes a frame only when both checksums hold and its gsn is not below the one expected, so bytes inside
 //!     a payload are not taken for frames (the offset is under the checksum).
-//! S4. Memory: one window, or one frame where that is larger; a frame is no larger than its segment.
+//! S4. Memory: one window, or one frame where that is larger; a frame is no larger than format.md section 9 says.
 
 use crate::error::Result;
 use crate::format::Fault;

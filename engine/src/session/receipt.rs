@@ -7,7 +7,22 @@ use crate::lane::Lane;
 use crate::options::Level;
 use crate::types::{EventId, Seq};
 
-/// Proof of an append: its seqs, and a way to wait for a higher level. Dropping it changes nothing.
+/// Proof of an append: its seqs, and a way to wait for a higher level.
+///
+/// Dropping it loses nothing: the events have reached the level that was asked for when the append returns, and errors are
+/// in its `Result`. A receipt is only needed to wait for a level above that one. What was appended at `Buffered` or `Os`
+/// reaches `Sync` by itself within the write-behind bound ([`StoreOptions::with_sync_delay_ms`](crate::StoreOptions::with_sync_delay_ms)), at
+/// the next [`Store::sync`](crate::Store::sync), or when the handle is closed.
+///
+/// ```
+/// #![deny(unused_must_use)]
+/// # let folder = tempfile::tempdir()?;
+/// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+/// # let mut writer = store.create_session(&everlog::NewSession::new("a")?)?;
+/// use everlog::{Level, NewEvent};
+/// writer.append_batch(&[NewEvent::new("note", b"1")], Level::Sync)?; // survives the machine
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -22,7 +37,6 @@ use crate::types::{EventId, Seq};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a receipt says whether the events are safe"]
 pub struct Receipt {
     pub(super) lane: Arc<Lane>,
     generation: u64,

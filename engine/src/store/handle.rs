@@ -140,6 +140,8 @@ impl Store {
     /// ```
     #[must_use]
     pub fn find_sessions(&self, prefix: &[u8]) -> Vec<SessionId> {
+        // The index may have to be read again; errors show at the first read.
+        let _checked = self.inner.guard();
         let lanes = self.inner.lanes.read();
         let starts = |id: &SessionId| id.as_bytes().starts_with(prefix);
         let mut out: Vec<SessionId> = lanes

@@ -1,7 +1,8 @@
 //! Which lane this handle writes: taking a free one, recovering it, and keeping the index true to what it holds.
 //!
 //! # Invariants
-//! Ln1. After a recovery that dropped or skipped bytes, the index is read anew: it may hold what was dropped.
+//! Ln1. After a recovery that dropped or skipped bytes, the index is read anew: it may hold what was dropped. It is
+//!      marked before, so that an error on the way leaves it to the next call.
 //! Ln2. While the index is read anew nothing is staged.
 
 use std::sync::Arc;
@@ -32,7 +33,12 @@ impl StoreInner {
     }
 
     fn take_lane(&self, prefer: Option<LaneNo>) -> Result<Arc<Lane>> {
-        self.lanes.write().refresh()?;
+        // Without a lane of its own; the lock on which one it is is held here.
+        if self.stale.load(Ordering::Acquire) {
+            self.read_anew(None)?;
+        } else {
+            self.lanes.write().refresh()?;
+        }
         let mut numbers: Vec<LaneNo> = self.lanes.read().views.keys().copied().collect();
         if let Some(p) = prefer {
             numbers.sort_by_key(|n| (*n != p, *n));
@@ -67,7 +73,16 @@ impl StoreInner {
     /// Recovers a held lane with the marks that other lanes hold for it.
     fn recover(&self, held: Held) -> Result<Recovered> {
         let marked = self.marks_for(held.no);
-        self.site.recover(held, &marked)
+        let recovered = self.site.recover(held, &marked);
+        let dropped = match &recovered {
+            Ok(r) => r.report.dropped_bytes > 0 || !r.report.damage.is_empty(),
+            // It may have come as far as the new segment. What is refused as corrupt was left as it is.
+            Err(e) => e.kind() != ErrorKind::Corrupt,
+        };
+        if dropped {
+            self.stale.store(true, Ordering::Release);
+        }
+        recovered
     }
 
     /// Events of a lane that CONTINUE frames of other lanes stand on.
@@ -85,6 +100,17 @@ impl StoreInner {
 
     /// Goes on with a recovered lane as this handle's own.
     fn begin(&self, r: Recovered) -> Result<Arc<Lane>> {
+        let begun = self.begin_held(r);
+        if begun.is_err() {
+            // The lane is let go, and may be written by another from now on.
+            let mut lanes = self.lanes.write();
+            lanes.own = None;
+            self.stale.store(true, Ordering::Release);
+        }
+        begun
+    }
+
+    fn begin_held(&self, r: Recovered) -> Result<Arc<Lane>> {
         let no = r.held.no;
         let report = r.report.clone();
         let segment = r.segment.clone();
@@ -93,17 +119,21 @@ impl StoreInner {
         let lane = self.site.go_on(r, self.lanes.clone())?;
         {
             let mut lanes = self.lanes.write();
-            if report.dropped_bytes > 0 || !report.damage.is_empty() {
-                *lanes = lanes.anew();
-            }
-            lanes.add_lane(no)?;
-            if let Some(view) = lanes.views.get_mut(&no) {
+            // Kept apart until it is whole.
+            let mut fresh = self.stale.load(Ordering::Acquire).then(|| lanes.anew());
+            let into = fresh.as_mut().unwrap_or(&mut *lanes);
+            into.add_lane(no)?;
+            if let Some(view) = into.views.get_mut(&no) {
                 view.recovered = true;
             }
-            lanes.refresh()?;
-            lanes.own = Some(no);
-            if let Some(view) = lanes.views.get_mut(&no) {
+            into.refresh()?;
+            into.own = Some(no);
+            if let Some(view) = into.views.get_mut(&no) {
                 view.segments.insert(segment.no(), segment);
+            }
+            if let Some(fresh) = fresh {
+                *lanes = fresh;
+                self.stale.store(false, Ordering::Release);
             }
         }
         *self.report.lock() = Some(report);
@@ -122,7 +152,6 @@ impl StoreInner {
     pub(crate) fn settle_lane(&self, no: LaneNo) -> Result<bool> {
         let Some(held) = self.site.try_hold(no, false)? else { return Ok(false) };
         let r = self.recover(held)?;
-        let changed = r.report.dropped_bytes > 0 || !r.report.damage.is_empty();
         if !r.report.clean {
             // The frames go to this handle's index by the next refresh, so the lane writes into one of its own.
             let apart = Arc::new(parking_lot::RwLock::new(self.lanes.read().anew()));
@@ -132,8 +161,8 @@ impl StoreInner {
             drop(stage);
             lane.close()?;
         }
-        if changed {
-            self.read_anew()?;
+        if self.stale.load(Ordering::Acquire) {
+            self.read_again()?;
         } else {
             self.lanes.write().refresh_lane(no)?;
         }
@@ -162,14 +191,14 @@ impl StoreInner {
         Ok(held)
     }
 
-    /// Reads the whole index again (Ln1, Ln2).
-    pub(crate) fn read_anew(&self) -> Result<()> {
-        let own = self.own_lane();
+    /// Reads the whole index again (Ln1, Ln2). `own`: the lane of this handle, which has not failed.
+    pub(crate) fn read_anew(&self, own: Option<Arc<Lane>>) -> Result<()> {
         let Some(lane) = own else {
             let mut lanes = self.lanes.write();
             let mut fresh = lanes.anew();
             fresh.refresh()?;
             *lanes = fresh;
+            self.stale.store(false, Ordering::Release);
             return Ok(());
         };
         loop {
@@ -189,6 +218,7 @@ impl StoreInner {
                 view.segments.extend(segments);
             }
             *lanes = fresh;
+            self.stale.store(false, Ordering::Release);
             return Ok(());
         }
     }

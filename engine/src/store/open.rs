@@ -1,7 +1,7 @@
 //! Opening a store: who it is, whether it may be used, and what all its lanes hold.
 
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
@@ -60,6 +60,7 @@ pub(crate) fn open(
         report: Mutex::new(None),
         kept: Mutex::new(Vec::new()),
         runs: RunCache::new(options.frame_cache_bytes),
+        stale: AtomicBool::new(false),
         failed: OnceLock::new(),
         look_ns: AtomicU64::new(0),
         looks: AtomicU64::new(0),

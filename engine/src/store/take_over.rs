@@ -71,8 +71,16 @@ impl StoreInner {
     /// Takes the lock of a session that is there, and sees to it that its last event can be stood on.
     fn take_over(&self, id: &SessionId) -> Result<(Arc<Lane>, SessionLock, Record)> {
         self.refresh()?;
-        self.settle_failed()?;
-        let record = self.visible(id)?;
+        let failed = self.settle_failed()?;
+        let record = match self.visible(id) {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                // It may stand behind what is durable in a lane that failed: in this handle's own, or another's.
+                self.own_lane().map_or(Ok(()), |lane| lane.alive())?;
+                self.refuse_unsettled(&failed, id)?;
+                return Err(e);
+            }
+            found => found?,
+        };
         let lane = self.lane(Some(record.last_lane()))?;
         let lock =
             self.locks.session(record.no, lane.no).map_err(|e| self.explain_holder(e, id))?;
@@ -157,28 +165,37 @@ impl StoreInner {
         Ok(false)
     }
 
-    /// Refuses an id that stands in a lane behind what was durable when its writer failed, while that writer is there:
-    /// whether the session exists is not known before it ends.
+    /// Refuses an id that is created or published in a lane behind what was durable when its writer failed, while that
+    /// writer is there: whether the session exists is not known before it ends.
     fn refuse_unsettled(&self, failed: &[LaneNo], id: &SessionId) -> Result<()> {
         for no in failed {
-            let (segment, from) = {
+            let (segment, from, pending) = {
                 let lanes = self.lanes.read();
+                let same_id = lanes.index.table.all_by_id(id);
+                let pending: Vec<SessionNo> = same_id.filter(|r| r.pending).map(|r| r.no).collect();
                 let Some(view) = lanes.views.get(no) else { continue };
                 let newest = view.segments.last_key_value().map(|(_, s)| s.clone());
                 let (Some(segment), Some(slot)) = (newest, &view.slot) else { continue };
                 let same = slot.segment == segment.no();
-                (segment, if same { slot.durable_end } else { HEADER_LEN })
+                (segment, if same { slot.durable_end } else { HEADER_LEN }, pending)
             };
             let mut scan = Scan::new(&segment, from.max(HEADER_LEN), segment.frames_limit());
             while let Step::Frame { header, payload, .. } = scan.step()? {
-                if header.kind == kind::CREATE
-                    && let Ok(control) = Control::decode(header.kind, payload)
-                    && let Body::Create { id: taken, .. } = &control.body
-                    && taken[..] == *id.as_bytes()
-                {
-                    let message =
-                        "a writer made the session and failed; it may be there once that ends";
-                    return Err(Error::new(ErrorKind::Locked, message).with_session(id));
+                let creates = || match Control::decode(header.kind, payload).map(|c| c.body) {
+                    Ok(Body::Create { id: taken, .. }) => taken[..] == *id.as_bytes(),
+                    _ => false,
+                };
+                let concerns = match header.kind {
+                    kind::CREATE => creates(),
+                    kind::PUBLISH => pending.contains(&SessionNo(header.session)),
+                    _ => false,
+                };
+                if concerns {
+                    let message = "a writer made the session and failed: whether it is there is known once that \
+                                   writer closes its store or ends; try again then";
+                    let holder = crate::Holder { lane: *no, ..crate::Holder::default() };
+                    let locked = Error::new(ErrorKind::Locked, message).with_holder(holder);
+                    return Err(self.explain_holder(locked, id));
                 }
             }
         }
@@ -196,7 +213,7 @@ impl Store {
     /// Makes a session and holds its lock. No other process can make the same id.
     ///
     /// # Errors
-    /// `Exists` when the id is taken, `Locked` when it is being made or imported by another, `Invalid` for a header that
+    /// `Exists` when the id is taken, `Locked` with the holder when it is being made or imported by another, `Invalid` for a header that
     /// breaks a rule (dsh-spec.md section 1.2), `Limit`, `StorageFull`, `ReadOnly`, `Poisoned`, `OutcomeUnknown`.
     ///
     /// # Durability
@@ -220,7 +237,9 @@ impl Store {
         let header = new.header_text(inner.vfs.now_ms())?;
         let id = new.id().clone();
         let lane = inner.lane(None)?;
-        let creation = inner.locks.creation(&id)?;
+        lane.alive()?;
+        let creation =
+            inner.locks.creation(&id, lane.no).map_err(|e| inner.explain_holder(e, &id))?;
         inner.refresh()?;
         let failed = inner.settle_failed()?;
         self.refuse_taken(&id)?;
@@ -252,9 +271,10 @@ impl Store {
                 let message = "there is a session of that id; open it, or choose another id";
                 return Err(Error::new(ErrorKind::Exists, message).with_session(id));
             }
-            if self.inner.locks.is_held(record.no)? {
+            if let Some(holder) = self.inner.locks.holder(record.no)? {
                 let message = "the session is being imported by another; wait until it is done";
-                return Err(Error::new(ErrorKind::Locked, message).with_session(id));
+                let locked = Error::new(ErrorKind::Locked, message).with_holder(holder);
+                return Err(self.inner.explain_holder(locked, id));
             }
         }
         Ok(())
@@ -263,7 +283,8 @@ impl Store {
     /// Takes a session to write to it, from whichever process wrote it last.
     ///
     /// # Errors
-    /// `NotFound`, `Locked` with the holder, `Diverged`, `Corrupt` when the end of the session is not known,
+    /// `NotFound`, `Locked` with the holder (also where a writer that failed and is still there made the session: whether it
+    /// exists is known once that ends), `Diverged`, `Corrupt` when the end of the session is not known,
     /// `ReadOnly`, `StorageFull`, `Poisoned`.
     ///
     /// # Durability

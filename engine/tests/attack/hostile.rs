@@ -209,3 +209,66 @@ fn lies_under_valid_checksums_neither_panic_nor_hang() {
         assert!(begun.elapsed() < Duration::from_secs(10), "SEED={seed}: {:?}", begun.elapsed());
     }
 }
+
+/// A closed store of one session with an INDEX frame; `lie` changes that frame, given its offset.
+fn with_index(lie: impl FnOnce(&mut [u8], usize)) -> SimMachine {
+    let machine = SimMachine::new(10);
+    let (_p, store) = create(&machine, StoreOptions::default());
+    let mut w = session(&store, "s");
+    for n in 0..40 {
+        let _ = w.append_batch(&[event(&note(n, 3_000))], Level::Os).unwrap();
+    }
+    w.close().unwrap();
+    store.close().unwrap();
+    machine.damage(&segment(0), 0, usize::MAX, |b| {
+        let index = frames(b).into_iter().find(|at| b[at + 12] == 3).unwrap();
+        lie(b, index);
+        seal_frame(b, index);
+    });
+    machine
+}
+
+#[test]
+fn an_index_that_counts_billions_of_events_costs_a_check_no_time() {
+    let machine = with_index(|b, at| b[at + 48 + 32 + 12..at + 48 + 32 + 16].fill(0xff));
+    let store = open(&process(&machine, "reader"), StoreOptions::default());
+    let begun = Instant::now();
+    let report = store.check(&CheckOptions::default(), &mut |_, _| true).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(!report.is_clean());
+    assert!(report.damage.iter().all(|d| d.seqs.len() < 100));
+}
+
+#[test]
+fn a_sparse_segment_cannot_ask_for_a_buffer_of_its_size() {
+    let machine = SimMachine::new(11);
+    let (p, store) = create(&machine, StoreOptions::default());
+    let mut w = session(&store, "s");
+    let _ = w.append_batch(&[event(b"0")], Level::Sync).unwrap();
+    machine.kill(&p);
+    let end = frames(&machine.read_file(&segment(0)).unwrap()).len();
+    assert!(end >= 2);
+    let size: u64 = 4 << 30;
+    assert!(machine.truncate(&segment(0), size));
+    machine.damage(&segment(0), 0, 1 << 20, |b| {
+        b[104..112].copy_from_slice(&size.to_le_bytes());
+        let sum = crc32(&b[..124]);
+        b[124..128].copy_from_slice(&sum.to_le_bytes());
+        let last = *frames(b).last().unwrap();
+        let at = last + 48 + (u32_at(b, last + 4) as usize).next_multiple_of(8);
+        // The largest batch is a little more than 1 GiB.
+        b.copy_within(last..last + 48, at);
+        b[at + 4..at + 8].copy_from_slice(&(3u32 << 30).to_le_bytes());
+        let mut input = b[48..56].to_vec();
+        input.extend_from_slice(&(at as u64).to_le_bytes());
+        input.extend_from_slice(&b[at + 4..at + 48]);
+        let sum = crc32(&input);
+        b[at..at + 4].copy_from_slice(&sum.to_le_bytes());
+    });
+    machine.count_reads(true);
+    machine.clear_log();
+    let store = open(&process(&machine, "reader"), StoreOptions::default());
+    assert_eq!(store.session(&id("s")).unwrap().next_seq(), 1);
+    let largest = machine.log().iter().map(|op| op.len).max().unwrap();
+    assert!(largest < 2 << 30, "a read of {largest} bytes");
+}

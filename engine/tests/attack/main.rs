@@ -9,3 +9,4 @@ mod live;
 mod lost;
 mod marks;
 mod reads;
+mod settled;
