@@ -188,6 +188,9 @@ pub(crate) struct Import {
     /// Text put before every session id
     #[arg(long, value_name = "TEXT")]
     pub(crate) id_prefix: Option<String>,
+    /// Keep what would refuse a log: lines that cannot take their place become events (exit 3)
+    #[arg(long)]
+    pub(crate) salvage: bool,
     /// Inputs read at the same time [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
@@ -337,6 +340,7 @@ Examples:
   everlog import ~/.dsh/sessions            a whole folder
   everlog import a.jsonl b.jsonl.zstd       some files
   zstdcat a.zst | everlog import -          from a pipe
+  everlog import torn.jsonl --salvage       every whole line, damaged ones kept aside
   everlog import logs --dry-run -o jsonl    what would happen, for machines";
 
 const LS_HELP: &str = "\

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::io::Read;
 
 use crate::accept::TOOL_RESULT;
-use crate::dsh::{self, ImportHeader, ImportSink};
+use crate::dsh::{self, ImportHeader, ImportOutcome, ImportSink, LineRange};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::NewEvent;
 use crate::format::control::{Body, Control};
@@ -43,6 +43,9 @@ pub struct ImportOptions {
     pub decoded_bytes_max: u64,
     /// Reads and judges everything, stores nothing.
     pub dry_run: bool,
+    /// Keeps what would refuse the input: the events up to the first line that cannot take its place, then that line
+    /// and all after it as ignorable events of type `everlog/salvaged`, with line, offset and text.
+    pub salvage: bool,
 }
 
 impl Default for ImportOptions {
@@ -53,6 +56,7 @@ impl Default for ImportOptions {
             line_bytes_max: limits::LINE_BYTES_MAX,
             decoded_bytes_max: 64 << 30,
             dry_run: false,
+            salvage: false,
         }
     }
 }
@@ -109,6 +113,10 @@ pub struct ImportReport {
     pub added: u64,
     /// Bytes at the end of the input that held no whole event.
     pub torn_bytes: u64,
+    /// Lines, and damaged zstd frames, that were kept as events of type `everlog/salvaged`.
+    pub salvaged: u64,
+    /// Which lines these are: one entry a line; after 1,000 neighbours share one, and after 10,000 none is added.
+    pub aside: Vec<LineRange>,
     /// What the user should know.
     pub warnings: Vec<ImportWarning>,
 }
@@ -149,24 +157,51 @@ impl Store {
             event_bytes_max: self.inner.options.event_bytes_max,
             depth_max: self.inner.options.json_depth_max,
             decoded_bytes_max: options.decoded_bytes_max,
+            salvage: options.salvage,
             ..dsh::ImportOptions::default()
         };
         let mut sink = Sink::new(self, options);
         let counted = Counted { input, read: 0, progress };
         let outcome = dsh::read_log(counted, &reading, &mut sink)?;
         let (session, added) = sink.finish(outcome.events)?;
-        let warnings = outcome.warnings.iter().map(|w| ImportWarning {
+        Ok(report(session, added, outcome))
+    }
+}
+
+fn report(session: SessionId, added: u64, outcome: ImportOutcome) -> ImportReport {
+    let mut warnings: Vec<_> = outcome
+        .warnings
+        .iter()
+        .map(|w| ImportWarning {
             line: Some(w.line),
             offset: w.torn.map(|t| t.offset),
             message: w.to_string(),
-        });
-        Ok(ImportReport {
-            session,
-            stored: outcome.events,
-            added,
-            torn_bytes: outcome.torn_bytes,
-            warnings: warnings.collect(),
         })
+        .collect();
+    let mut cause = outcome.aside_cause.map(|why| format!(": {why}")).unwrap_or_default();
+    for range in &outcome.aside {
+        let message = match range.last - range.first {
+            0 => format!("line {} was kept aside as everlog/salvaged", range.first),
+            _ => format!(
+                "lines {} to {} were kept aside as everlog/salvaged",
+                range.first, range.last
+            ),
+        };
+        let message = message + &std::mem::take(&mut cause);
+        warnings.push(ImportWarning {
+            line: Some(range.first),
+            offset: Some(range.offset),
+            message,
+        });
+    }
+    ImportReport {
+        session,
+        stored: outcome.events,
+        added,
+        torn_bytes: outcome.torn_bytes,
+        salvaged: outcome.salvaged,
+        aside: outcome.aside,
+        warnings,
     }
 }
 

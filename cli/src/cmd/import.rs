@@ -98,6 +98,7 @@ fn import_one(
         name: input.name(),
         id_prefix: args.id_prefix.clone(),
         dry_run: args.dry_run,
+        salvage: args.salvage,
         ..ImportOptions::default()
     };
     let attempt = || {
@@ -132,8 +133,9 @@ fn refusal(error: everlog::Error) -> Failure {
     };
     let failure = Failure::from(error).with_kind(kind);
     match kind {
-        "corrupt" => failure
-            .with_hint("nothing of it was stored; repair the line, or cut the file before it"),
+        "corrupt" => failure.with_hint(
+            "nothing of it was stored; repair the line, or keep it aside with --salvage",
+        ),
         "exists" => failure
             .with_hint("the session holds other events; --id-prefix gives the input another id"),
         "invalid" => failure.with_hint("nothing of it was stored"),

@@ -18,6 +18,8 @@ pub(super) struct Reporter<'a> {
     imported: usize,
     refused: usize,
     unsupported: usize,
+    /// Lines that were kept aside, and inputs that held some.
+    aside: (u64, usize),
 }
 
 impl<'a> Reporter<'a> {
@@ -31,6 +33,7 @@ impl<'a> Reporter<'a> {
             imported: 0,
             refused: 0,
             unsupported: 0,
+            aside: (0, 0),
         }
     }
 
@@ -40,7 +43,11 @@ impl<'a> Reporter<'a> {
         result: &Result<ImportReport, Failure>,
     ) -> Result<(), Failure> {
         match result {
-            Ok(_) => self.imported += 1,
+            Ok(report) => {
+                self.imported += 1;
+                self.aside.0 += report.salvaged;
+                self.aside.1 += usize::from(report.salvaged > 0);
+            }
             Err(stop) if stop.is_stop() => return Err(stop.clone()),
             Err(failure) => {
                 self.refused += 1;
@@ -97,6 +104,13 @@ impl<'a> Reporter<'a> {
         self.out.finish()?;
         let message = format!("{} of {} inputs were refused", self.refused, self.printed);
         match (self.refused, self.imported) {
+            (0, _) if self.aside.0 > 0 => {
+                let (lines, inputs) = self.aside;
+                let message = format!("{lines} lines of {inputs} inputs were kept aside");
+                Err(Failure::new(PARTLY, "partly", message).with_hint(
+                    "they are events of type everlog/salvaged; `everlog cat` shows them",
+                ))
+            }
             (0, _) => Ok(()),
             (n, 0) if n == self.unsupported => Err(Failure::new(NEWER, "unsupported", message)),
             (_, 0) => Err(Failure::new(FAILED, "refused", message)),
@@ -115,10 +129,16 @@ fn object(input: &Input, result: &Result<ImportReport, Failure>) -> Vec<u8> {
             .number("stored", report.stored)
             .number("added", report.added)
             .number("torn_bytes", report.torn_bytes)
+            .number("salvaged", report.salvaged)
+            .raw("salvaged_lines", &array(report.aside.iter().map(range)))
             .raw("warnings", &array(report.warnings.iter().map(warning)))
             .end(),
         Err(failure) => object.raw("error", &failure.to_json()).end(),
     }
+}
+
+fn range(lines: &everlog::dsh::LineRange) -> Vec<u8> {
+    format!("[{},{}]", lines.first, lines.last).into_bytes()
 }
 
 fn warning(w: &ImportWarning) -> Vec<u8> {

@@ -8,12 +8,14 @@
 //! X2. What the writers write, the reader reads as the same events.
 
 mod append;
+mod aside;
 mod canonical;
 mod damage;
 mod frame;
 mod header;
 mod input;
 mod lines;
+mod mend;
 mod outcome;
 mod pack;
 mod read;
@@ -26,6 +28,7 @@ mod zstd;
 
 pub use self::zstd::FrameWriter;
 pub use append::json_event_line;
+pub use aside::LineRange;
 pub(crate) use header::with_id;
 pub use header::{ImportHeader, NewHeader};
 pub use outcome::{ImportOutcome, Place, TornTail, Warning, WarningKind};

@@ -8,6 +8,7 @@
 
 use std::fmt;
 
+use super::aside::LineRange;
 use crate::Seq;
 
 /// What an offset counts.
@@ -95,6 +96,8 @@ pub enum WarningKind {
     PlaceholderDirectory,
     /// The id in the header is a placeholder; the name of the file takes its place, if there is one.
     PlaceholderId,
+    /// No header holds: the session has the id that the first line names, or the name of the file.
+    HeaderMade,
 }
 
 /// Something about the input that the user should know; it went in all the same. `Display` says it in a sentence.
@@ -141,6 +144,7 @@ impl WarningKind {
             Self::Projection => "projection",
             Self::PlaceholderDirectory => "placeholder-cwd",
             Self::PlaceholderId => "placeholder-id",
+            Self::HeaderMade => "header-made",
         }
     }
 }
@@ -172,6 +176,9 @@ impl fmt::Display for Warning {
             }
             (WarningKind::PlaceholderId, _) => {
                 write!(f, "the session id is a placeholder; the file name is taken if there is one")
+            }
+            (WarningKind::HeaderMade, _) => {
+                write!(f, "there is no session header that holds; the session got one of its own")
             }
         }
     }
@@ -246,6 +253,12 @@ pub struct ImportOutcome {
     pub projection: bool,
     /// What the user should know.
     pub warnings: Vec<Warning>,
+    /// Lines, and damaged zstd frames, that were kept as events of type `everlog/salvaged`.
+    pub salvaged: u64,
+    /// Which they are: one entry a line; after 1,000 neighbours share one, and after 10,000 none is added.
+    pub aside: Vec<LineRange>,
+    /// Why the first of them could not take its place.
+    pub aside_cause: Option<String>,
 }
 
 impl ImportOutcome {

@@ -5,6 +5,7 @@ mod conformance;
 mod container;
 mod damage;
 mod packing;
+mod salvage;
 mod sha256;
 
 use std::io::Read;
