@@ -78,6 +78,21 @@ pub(crate) enum ExportFormat {
     Dsh,
     /// Runs of chunks packed into one row
     DshPacked,
+    /// Packed, and compressed as dsh does
+    DshZstd,
+    /// The lines that were imported; of other logs, one event a line
+    Jsonl,
+}
+
+/// Format of inputs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum ImportFormat {
+    /// Told by content
+    Auto,
+    /// Logs of dsh, plain or zstd
+    Dsh,
+    /// Any JSONL: one event a line, the session named by the file
+    Jsonl,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -182,9 +197,9 @@ pub(crate) struct Import {
     /// Files, folders (searched for *.jsonl, *.jsonl.zstd and *.zst) or `-` for standard input
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Format of the logs: auto or dsh
-    #[arg(long, default_value = "auto")]
-    pub(crate) format: String,
+    /// Format of the logs
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) format: ImportFormat,
     /// Text put before every session id
     #[arg(long, value_name = "TEXT")]
     pub(crate) id_prefix: Option<String>,
@@ -340,6 +355,7 @@ Examples:
   everlog import ~/.dsh/sessions            a whole folder
   everlog import a.jsonl b.jsonl.zstd       some files
   zstdcat a.zst | everlog import -          from a pipe
+  everlog import chat.jsonl --format jsonl  any lines of JSON, one event each
   everlog import torn.jsonl --salvage       every whole line, damaged ones kept aside
   everlog import logs --dry-run -o jsonl    what would happen, for machines";
 
@@ -363,6 +379,7 @@ Files are readable by you only, and appear under their name when they are whole.
 Examples:
   everlog export s-7 > s-7.jsonl            one session to standard output
   everlog export s-7 --format dsh-packed --out s-7.jsonl
+  everlog export s-7 --format dsh-zstd --out s-7.jsonl.zstd
   everlog export --all --out logs/          one file a session";
 
 const CHECK_HELP: &str = "\

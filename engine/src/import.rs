@@ -151,7 +151,53 @@ impl Store {
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<ImportReport> {
         self.inner.guard_write()?;
-        let reading = dsh::ImportOptions {
+        let mut sink = Sink::new(self, options);
+        let counted = Counted { input, read: 0, progress };
+        let outcome = dsh::read_log(counted, &self.reading(options), &mut sink)?;
+        let (session, added) = sink.finish(outcome.events)?;
+        Ok(report(session, added, outcome))
+    }
+
+    /// Imports a JSONL file of any tool, plain or compressed, whole: every line that is a JSON object becomes one
+    /// ignorable event `jsonl/<its type>` whose data is the line, all else events `everlog/salvaged`. The session is
+    /// named by [`ImportOptions::name`]. [`Store::export_jsonl`] gives the bytes back. `progress` is as for
+    /// [`Store::import_dsh`].
+    ///
+    /// # Errors
+    /// As [`read_jsonl`](crate::dsh::read_jsonl), and those of [`Store::import_dsh`] that come from the store.
+    ///
+    /// # Durability
+    /// As [`Store::import_dsh`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// let log = b"{\"type\":\"user\",\"time\":7}\n{\"cut\n";
+    /// let options = everlog::ImportOptions { name: "chat".into(), ..Default::default() };
+    /// let report = store.import_jsonl(&log[..], &options, &mut |_| true)?;
+    /// assert_eq!((report.stored, report.salvaged), (2, 1));
+    /// assert_eq!(&*store.session(&report.session)?.read(0)?.event_type, b"jsonl/user");
+    /// let mut out = Vec::new();
+    /// store.export_jsonl(&report.session, &mut out)?;
+    /// assert_eq!(out, log);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn import_jsonl(
+        &self,
+        input: impl Read,
+        options: &ImportOptions,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<ImportReport> {
+        self.inner.guard_write()?;
+        let mut sink = Sink::new(self, options);
+        let counted = Counted { input, read: 0, progress };
+        let outcome = dsh::read_jsonl(counted, &self.reading(options), &mut sink)?;
+        let (session, added) = sink.finish(outcome.events)?;
+        Ok(report(session, added, outcome))
+    }
+
+    fn reading(&self, options: &ImportOptions) -> dsh::ImportOptions {
+        dsh::ImportOptions {
             name: SessionId::new(&options.name).ok(),
             line_bytes_max: options.line_bytes_max,
             event_bytes_max: self.inner.options.event_bytes_max,
@@ -159,12 +205,7 @@ impl Store {
             decoded_bytes_max: options.decoded_bytes_max,
             salvage: options.salvage,
             ..dsh::ImportOptions::default()
-        };
-        let mut sink = Sink::new(self, options);
-        let counted = Counted { input, read: 0, progress };
-        let outcome = dsh::read_log(counted, &reading, &mut sink)?;
-        let (session, added) = sink.finish(outcome.events)?;
-        Ok(report(session, added, outcome))
+        }
     }
 }
 
@@ -358,7 +399,9 @@ impl ImportSink for Sink<'_> {
             Ok(writer) => self.target = Target::New(Box::new(writer)),
             Err(e) if e.kind() == ErrorKind::Exists => {
                 let session = self.store.session(&id)?;
-                if session.header()? != *text {
+                let stored = session.header()?;
+                let lines = dsh::is_jsonl_header(&stored) && dsh::is_jsonl_header(&text);
+                if stored != *text && !lines {
                     return Err(self.exists(None));
                 }
                 self.target = Target::Same(session);
@@ -430,9 +473,17 @@ impl ImportSink for Sink<'_> {
 
 fn same(stored: &crate::EventRef<'_>, event: &NewEvent<'_>) -> bool {
     stored.event_type == &event.event_type[..]
-        && stored.data == &event.data[..]
+        && same_data(stored, event)
         && Some(stored.time_ms) == event.time_ms
         && stored.surface_op == event.surface_op
         && stored.sources.as_deref() == event.sources.as_deref()
         && stored.ignorable == event.ignorable
+}
+
+/// Data of a line may differ by the mark that the input ended behind it: it may have gone on since.
+fn same_data(stored: &crate::EventRef<'_>, event: &NewEvent<'_>) -> bool {
+    let (old, new) = (stored.data, &event.data[..]);
+    let bare = |data: &'_ [u8]| data.strip_suffix(b"\n").map_or(data.len(), <[u8]>::len);
+    old == new
+        || (dsh::is_jsonl_type(stored.event_type) && old.get(..bare(old)) == new.get(..bare(new)))
 }

@@ -2,7 +2,7 @@
 
 use everlog::{ImportReport, ImportWarning};
 
-use crate::args::{Globals, Import, Shape};
+use crate::args::{Globals, Import, ImportFormat, Shape};
 use crate::exit::{FAILED, Failure, NEWER, PARTLY};
 use crate::inputs::Input;
 use crate::json_out::{Object, array};
@@ -13,6 +13,7 @@ use crate::text;
 pub(super) struct Reporter<'a> {
     globals: &'a Globals,
     shape: Shape,
+    format: &'static str,
     out: Out,
     printed: usize,
     imported: usize,
@@ -28,6 +29,7 @@ impl<'a> Reporter<'a> {
         Self {
             globals,
             shape,
+            format: if args.format == ImportFormat::Jsonl { "jsonl" } else { "dsh" },
             out: Out::new(),
             printed: 0,
             imported: 0,
@@ -57,9 +59,9 @@ impl<'a> Reporter<'a> {
         match self.shape {
             Shape::Json => {
                 self.out.put(if self.printed == 0 { b"[" } else { b"," })?;
-                self.out.put(&object(input, result))?;
+                self.out.put(&object(self.format, input, result))?;
             }
-            Shape::Jsonl => self.out.line(object(input, result))?,
+            Shape::Jsonl => self.out.line(object(self.format, input, result))?,
             Shape::Table | Shape::Text => self.tell(input, result)?,
         }
         self.printed += 1;
@@ -119,13 +121,13 @@ impl<'a> Reporter<'a> {
     }
 }
 
-fn object(input: &Input, result: &Result<ImportReport, Failure>) -> Vec<u8> {
+fn object(format: &str, input: &Input, result: &Result<ImportReport, Failure>) -> Vec<u8> {
     let path = input.path().as_os_str().as_encoded_bytes();
     let object = Object::new().text("kind", "import").text("path", path).flag("ok", result.is_ok());
     match result {
         Ok(report) => object
             .text("session", report.session.as_bytes())
-            .text("format", "dsh")
+            .text("format", format)
             .number("stored", report.stored)
             .number("added", report.added)
             .number("torn_bytes", report.torn_bytes)

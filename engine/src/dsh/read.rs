@@ -32,7 +32,7 @@ use crate::surface::Surface;
 use crate::{Error, ErrorKind, NewEvent, Result, Seq, SessionId, limits};
 
 /// Byte order mark of UTF-8.
-const BOM: &[u8] = b"\xEF\xBB\xBF";
+pub(super) const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 /// Takes what an import reads. After an error no method is called again, and what was taken must be dropped.
 ///
@@ -542,12 +542,13 @@ impl<'a, 's> Reading<'a, 's> {
                 place: Place::Text,
                 line: damage.line,
                 nul: damage.nul,
+                kept: false,
             });
         }
         if let Some((offset, bytes)) = torn_frame {
             outcome.torn_bytes = bytes;
-            let (place, line, nul) = (Place::Compressed, outcome.lines, false);
-            outcome.warn_torn(TornTail { offset, bytes, place, line, nul });
+            let (place, line, nul, kept) = (Place::Compressed, outcome.lines, false, false);
+            outcome.warn_torn(TornTail { offset, bytes, place, line, nul, kept });
         }
         Ok(outcome)
     }

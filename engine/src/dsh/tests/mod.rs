@@ -4,6 +4,7 @@
 mod conformance;
 mod container;
 mod damage;
+mod jsonl;
 mod packing;
 mod salvage;
 mod sha256;
