@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::NewEvent;
 use crate::format::control::{Body, Control};
 use crate::limits;
+use crate::options::planted;
 use crate::session::{NewSession, Session, SessionWriter};
 use crate::store::Store;
 use crate::types::{Seq, SessionId};
@@ -344,6 +345,18 @@ impl<'s> Sink<'s> {
         }
     }
 
+    /// Makes the session visible, durably.
+    fn publish(&self, writer: &mut SessionWriter) -> Result<()> {
+        let control = Control {
+            session_epoch: 0,
+            flags: 0,
+            time_ms: self.store.inner.vfs.now_ms(),
+            body: Body::Publish,
+        };
+        let pos = writer.control(&control)?;
+        writer.lane().sync_to(pos)
+    }
+
     /// Ends the import: publishes what is new. Returns the session and how many events were added.
     fn finish(mut self, events: u64) -> Result<(SessionId, u64)> {
         self.flush()?;
@@ -363,14 +376,9 @@ impl<'s> Sink<'s> {
             Target::New(mut writer) => {
                 // The events first: a PUBLISH on the disk without them would show a session that is cut short.
                 writer.lane().sync_to(writer.lane().staged_pos())?;
-                let control = Control {
-                    session_epoch: 0,
-                    flags: 0,
-                    time_ms: self.store.inner.vfs.now_ms(),
-                    body: Body::Publish,
-                };
-                let pos = writer.control(&control)?;
-                writer.lane().sync_to(pos)?;
+                if !planted!(self.store.inner.options, PublishEarly) {
+                    self.publish(&mut writer)?;
+                }
                 writer.close()?;
                 Ok((id, events))
             }
@@ -396,7 +404,12 @@ impl ImportSink for Sink<'_> {
         let mut new = NewSession::from_view(&header.view, &text)?;
         new.rename(id.clone());
         match self.store.make_session(&new, true) {
-            Ok(writer) => self.target = Target::New(Box::new(writer)),
+            Ok(mut writer) => {
+                if planted!(self.store.inner.options, PublishEarly) {
+                    self.publish(&mut writer)?;
+                }
+                self.target = Target::New(Box::new(writer));
+            }
             Err(e) if e.kind() == ErrorKind::Exists => {
                 let session = self.store.session(&id)?;
                 let stored = session.header()?;
@@ -411,7 +424,11 @@ impl ImportSink for Sink<'_> {
         Ok(())
     }
 
-    fn event(&mut self, event: NewEvent<'_>, seq: Seq, _line: u64) -> Result<()> {
+    fn event(&mut self, mut event: NewEvent<'_>, seq: Seq, _line: u64) -> Result<()> {
+        let loses = planted!(self.store.inner.options, SalvageLosesText);
+        if loses && event.event_type == dsh::SALVAGED_TYPE {
+            event.data = Cow::Borrowed(br#"{"line":1,"offset":0,"text":""}"#);
+        }
         match &mut self.target {
             Target::Nowhere => {
                 if event.event_type == TOOL_RESULT {
@@ -436,6 +453,14 @@ impl ImportSink for Sink<'_> {
                     return Ok(());
                 }
                 Err(self.exists(Some(seq)))
+            }
+            Target::New(_) if event.data.len() > BATCH_BYTES => {
+                // A large event goes on as it is: another copy of it would count in the bound of memory.
+                self.flush()?;
+                match &mut self.target {
+                    Target::New(writer) => writer.append_imported(std::slice::from_ref(&event)),
+                    _ => Ok(()),
+                }
             }
             Target::New(_) => {
                 self.batch_bytes += event.data.len() + 64;

@@ -83,6 +83,10 @@ pub enum Planted {
     CreateWithoutLock,
     /// A forked child's drop lets go of the parent's locks.
     ForkedDropUnlocks,
+    /// An import publishes its session before the events are there.
+    PublishEarly,
+    /// What an import sets aside is stored without its text.
+    SalvageLosesText,
 }
 
 /// Options of [`Store::create`](crate::Store::create) and [`Store::open`](crate::Store::open), which check their ranges.

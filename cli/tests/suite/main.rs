@@ -10,4 +10,5 @@ mod export;
 mod import;
 mod init;
 mod ls;
+mod salvage;
 mod support;

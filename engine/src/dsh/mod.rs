@@ -30,6 +30,7 @@ mod zstd;
 pub use self::zstd::FrameWriter;
 pub use append::json_event_line;
 pub use aside::LineRange;
+pub(crate) use aside::SALVAGED_TYPE;
 pub(crate) use header::with_id;
 pub use header::{ImportHeader, NewHeader};
 pub use jsonl::read_jsonl;

@@ -26,7 +26,9 @@ mod imports;
 mod kid;
 mod makers;
 mod many;
+mod memory;
 mod pass;
+mod salvages;
 mod take;
 
 /// Where child processes begin. Not a test by itself.

@@ -144,8 +144,7 @@ fn limits_stop_nothing() {
 #[test]
 fn n5_a_document_is_no_jsonl() {
     let wide = format!("[\n{}1\n]\n", "1,\n".repeat(900_000));
-    for text in
-        ["{\n \"a\": 1\n}\n", "\u{feff}[\n1,\n2]", "[\n\n]\n\n", &wide, &wide[..2_000_000]]
+    for text in ["{\n \"a\": 1\n}\n", "\u{feff}[\n1,\n2]", "[\n\n]\n\n", &wide, &wide[..2_000_000]]
     {
         let e = read(text.as_bytes()).err().unwrap();
         assert_eq!((e.kind(), e.field()), (ErrorKind::Invalid, Some("format")));
