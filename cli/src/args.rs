@@ -83,6 +83,21 @@ pub(crate) enum ExportFormat {
     Dsh,
     /// Runs of chunks packed into one row
     DshPacked,
+    /// Packed, and compressed as dsh does
+    DshZstd,
+    /// The lines that were imported; of other logs, one event a line
+    Jsonl,
+}
+
+/// Format of inputs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum ImportFormat {
+    /// Told by content
+    Auto,
+    /// Logs of dsh, plain or zstd
+    Dsh,
+    /// Any JSONL: one event a line, the session named by the file
+    Jsonl,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -196,12 +211,15 @@ pub(crate) struct Import {
     /// Files, folders (searched for *.jsonl, *.jsonl.zstd and *.zst) or `-` for standard input
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Format of the logs: auto or dsh
-    #[arg(long, default_value = "auto")]
-    pub(crate) format: String,
+    /// Format of the logs
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) format: ImportFormat,
     /// Text put before every session id
     #[arg(long, value_name = "TEXT")]
     pub(crate) id_prefix: Option<String>,
+    /// Keep what would refuse a log: lines that cannot take their place become events (exit 3)
+    #[arg(long)]
+    pub(crate) salvage: bool,
     /// Inputs read at the same time [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
@@ -358,6 +376,8 @@ Examples:
   everlog import ~/.dsh/sessions            a whole folder
   everlog import a.jsonl b.jsonl.zstd       some files
   zstdcat a.zst | everlog import -          from a pipe
+  everlog import chat.jsonl --format jsonl  any lines of JSON, one event each
+  everlog import torn.jsonl --salvage       every whole line, damaged ones kept aside
   everlog import logs --dry-run -o jsonl    what would happen, for machines";
 
 const LS_HELP: &str = "\
@@ -381,6 +401,7 @@ Files are readable by you only, and appear under their name when they are whole.
 Examples:
   everlog export s-7 > s-7.jsonl            one session to standard output
   everlog export s-7 --format dsh-packed --out s-7.jsonl
+  everlog export s-7 --format dsh-zstd --out s-7.jsonl.zstd
   everlog export --all --out logs/          one file a session";
 
 const CHECK_HELP: &str = "\

@@ -54,6 +54,18 @@ impl Input {
         bare.strip_suffix(".jsonl").unwrap_or(bare).to_owned()
     }
 
+    /// The file name without its last ending, and without that of compression.
+    pub(crate) fn stem(&self) -> String {
+        let Self::File(path, _) = self else { return "stdin".to_owned() };
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let bare =
+            name.strip_suffix(".zstd").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+        match bare.rsplit_once('.') {
+            Some((stem, _)) if !stem.is_empty() => stem.to_owned(),
+            _ => bare.to_owned(),
+        }
+    }
+
     /// Opens the input; `counter` rises by the bytes that are read.
     pub(crate) fn open<'a>(&self, counter: &'a AtomicU64) -> Result<Watched<'a>, Failure> {
         let inner: Box<dyn Read + Send> = match self {
@@ -187,6 +199,7 @@ mod tests {
         assert_eq!(names, ["a.jsonl", "z.zst", "b/1.jsonl", "b/c/2.jsonl.zstd"]);
         assert_eq!(inputs[3].name(), "2");
         assert_eq!(inputs[1].name(), "z");
+        assert_eq!((inputs[0].stem(), inputs[3].stem()), ("a".to_owned(), "2".to_owned()));
     }
 
     #[test]

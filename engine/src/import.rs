@@ -10,11 +10,12 @@ use std::borrow::Cow;
 use std::io::Read;
 
 use crate::accept::TOOL_RESULT;
-use crate::dsh::{self, ImportHeader, ImportSink};
+use crate::dsh::{self, ImportHeader, ImportOutcome, ImportSink, LineRange};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::NewEvent;
 use crate::format::control::{Body, Control};
 use crate::limits;
+use crate::options::planted;
 use crate::session::{NewSession, Session, SessionWriter};
 use crate::store::Store;
 use crate::types::{Seq, SessionId};
@@ -43,6 +44,9 @@ pub struct ImportOptions {
     pub decoded_bytes_max: u64,
     /// Reads and judges everything, stores nothing.
     pub dry_run: bool,
+    /// Keeps what would refuse the input: the events up to the first line that cannot take its place, then that line
+    /// and all after it as ignorable events of type `everlog/salvaged`, with line, offset and text.
+    pub salvage: bool,
 }
 
 impl Default for ImportOptions {
@@ -53,6 +57,7 @@ impl Default for ImportOptions {
             line_bytes_max: limits::LINE_BYTES_MAX,
             decoded_bytes_max: 64 << 30,
             dry_run: false,
+            salvage: false,
         }
     }
 }
@@ -109,6 +114,10 @@ pub struct ImportReport {
     pub added: u64,
     /// Bytes at the end of the input that held no whole event.
     pub torn_bytes: u64,
+    /// Lines, and damaged zstd frames, that were kept as events of type `everlog/salvaged`.
+    pub salvaged: u64,
+    /// Which lines these are: one entry a line; after 1,000 neighbours share one, and after 10,000 none is added.
+    pub aside: Vec<LineRange>,
     /// What the user should know.
     pub warnings: Vec<ImportWarning>,
 }
@@ -143,30 +152,98 @@ impl Store {
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<ImportReport> {
         self.inner.guard_write()?;
-        let reading = dsh::ImportOptions {
+        let mut sink = Sink::new(self, options);
+        let counted = Counted { input, read: 0, progress };
+        let outcome = dsh::read_log(counted, &self.reading(options), &mut sink)?;
+        let (session, added) = sink.finish(outcome.events)?;
+        Ok(report(session, added, outcome))
+    }
+
+    /// Imports a JSONL file of any tool, plain or compressed, whole: every line that is a JSON object becomes one
+    /// ignorable event `jsonl/<its type>` whose data is the line, all else events `everlog/salvaged`. The session is
+    /// named by [`ImportOptions::name`]. [`Store::export_jsonl`] gives the bytes back. `progress` is as for
+    /// [`Store::import_dsh`].
+    ///
+    /// # Errors
+    /// As [`read_jsonl`](crate::dsh::read_jsonl), and those of [`Store::import_dsh`] that come from the store.
+    ///
+    /// # Durability
+    /// As [`Store::import_dsh`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// let log = b"{\"type\":\"user\",\"time\":7}\n{\"cut\n";
+    /// let options = everlog::ImportOptions { name: "chat".into(), ..Default::default() };
+    /// let report = store.import_jsonl(&log[..], &options, &mut |_| true)?;
+    /// assert_eq!((report.stored, report.salvaged), (2, 1));
+    /// assert_eq!(&*store.session(&report.session)?.read(0)?.event_type, b"jsonl/user");
+    /// let mut out = Vec::new();
+    /// store.export_jsonl(&report.session, &mut out)?;
+    /// assert_eq!(out, log);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn import_jsonl(
+        &self,
+        input: impl Read,
+        options: &ImportOptions,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<ImportReport> {
+        self.inner.guard_write()?;
+        let mut sink = Sink::new(self, options);
+        let counted = Counted { input, read: 0, progress };
+        let outcome = dsh::read_jsonl(counted, &self.reading(options), &mut sink)?;
+        let (session, added) = sink.finish(outcome.events)?;
+        Ok(report(session, added, outcome))
+    }
+
+    fn reading(&self, options: &ImportOptions) -> dsh::ImportOptions {
+        dsh::ImportOptions {
             name: SessionId::new(&options.name).ok(),
             line_bytes_max: options.line_bytes_max,
             event_bytes_max: self.inner.options.event_bytes_max,
             depth_max: self.inner.options.json_depth_max,
             decoded_bytes_max: options.decoded_bytes_max,
+            salvage: options.salvage,
             ..dsh::ImportOptions::default()
-        };
-        let mut sink = Sink::new(self, options);
-        let counted = Counted { input, read: 0, progress };
-        let outcome = dsh::read_log(counted, &reading, &mut sink)?;
-        let (session, added) = sink.finish(outcome.events)?;
-        let warnings = outcome.warnings.iter().map(|w| ImportWarning {
+        }
+    }
+}
+
+fn report(session: SessionId, added: u64, outcome: ImportOutcome) -> ImportReport {
+    let mut warnings: Vec<_> = outcome
+        .warnings
+        .iter()
+        .map(|w| ImportWarning {
             line: Some(w.line),
             offset: w.torn.map(|t| t.offset),
             message: w.to_string(),
-        });
-        Ok(ImportReport {
-            session,
-            stored: outcome.events,
-            added,
-            torn_bytes: outcome.torn_bytes,
-            warnings: warnings.collect(),
         })
+        .collect();
+    let mut cause = outcome.aside_cause.map(|why| format!(": {why}")).unwrap_or_default();
+    for range in &outcome.aside {
+        let message = match range.last - range.first {
+            0 => format!("line {} was kept aside as everlog/salvaged", range.first),
+            _ => format!(
+                "lines {} to {} were kept aside as everlog/salvaged",
+                range.first, range.last
+            ),
+        };
+        let message = message + &std::mem::take(&mut cause);
+        warnings.push(ImportWarning {
+            line: Some(range.first),
+            offset: Some(range.offset),
+            message,
+        });
+    }
+    ImportReport {
+        session,
+        stored: outcome.events,
+        added,
+        torn_bytes: outcome.torn_bytes,
+        salvaged: outcome.salvaged,
+        aside: outcome.aside,
+        warnings,
     }
 }
 
@@ -268,6 +345,18 @@ impl<'s> Sink<'s> {
         }
     }
 
+    /// Makes the session visible, durably.
+    fn publish(&self, writer: &mut SessionWriter) -> Result<()> {
+        let control = Control {
+            session_epoch: 0,
+            flags: 0,
+            time_ms: self.store.inner.vfs.now_ms(),
+            body: Body::Publish,
+        };
+        let pos = writer.control(&control)?;
+        writer.lane().sync_to(pos)
+    }
+
     /// Ends the import: publishes what is new. Returns the session and how many events were added.
     fn finish(mut self, events: u64) -> Result<(SessionId, u64)> {
         self.flush()?;
@@ -287,14 +376,9 @@ impl<'s> Sink<'s> {
             Target::New(mut writer) => {
                 // The events first: a PUBLISH on the disk without them would show a session that is cut short.
                 writer.lane().sync_to(writer.lane().staged_pos())?;
-                let control = Control {
-                    session_epoch: 0,
-                    flags: 0,
-                    time_ms: self.store.inner.vfs.now_ms(),
-                    body: Body::Publish,
-                };
-                let pos = writer.control(&control)?;
-                writer.lane().sync_to(pos)?;
+                if !planted!(self.store.inner.options, PublishEarly) {
+                    self.publish(&mut writer)?;
+                }
                 writer.close()?;
                 Ok((id, events))
             }
@@ -320,10 +404,17 @@ impl ImportSink for Sink<'_> {
         let mut new = NewSession::from_view(&header.view, &text)?;
         new.rename(id.clone());
         match self.store.make_session(&new, true) {
-            Ok(writer) => self.target = Target::New(Box::new(writer)),
+            Ok(mut writer) => {
+                if planted!(self.store.inner.options, PublishEarly) {
+                    self.publish(&mut writer)?;
+                }
+                self.target = Target::New(Box::new(writer));
+            }
             Err(e) if e.kind() == ErrorKind::Exists => {
                 let session = self.store.session(&id)?;
-                if session.header()? != *text {
+                let stored = session.header()?;
+                let lines = dsh::is_jsonl_header(&stored) && dsh::is_jsonl_header(&text);
+                if stored != *text && !lines {
                     return Err(self.exists(None));
                 }
                 self.target = Target::Same(session);
@@ -333,7 +424,11 @@ impl ImportSink for Sink<'_> {
         Ok(())
     }
 
-    fn event(&mut self, event: NewEvent<'_>, seq: Seq, _line: u64) -> Result<()> {
+    fn event(&mut self, mut event: NewEvent<'_>, seq: Seq, _line: u64) -> Result<()> {
+        let loses = planted!(self.store.inner.options, SalvageLosesText);
+        if loses && event.event_type == dsh::SALVAGED_TYPE {
+            event.data = Cow::Borrowed(br#"{"line":1,"offset":0,"text":""}"#);
+        }
         match &mut self.target {
             Target::Nowhere => {
                 if event.event_type == TOOL_RESULT {
@@ -358,6 +453,14 @@ impl ImportSink for Sink<'_> {
                     return Ok(());
                 }
                 Err(self.exists(Some(seq)))
+            }
+            Target::New(_) if event.data.len() > BATCH_BYTES => {
+                // A large event goes on as it is: another copy of it would count in the bound of memory.
+                self.flush()?;
+                match &mut self.target {
+                    Target::New(writer) => writer.append_imported(std::slice::from_ref(&event)),
+                    _ => Ok(()),
+                }
             }
             Target::New(_) => {
                 self.batch_bytes += event.data.len() + 64;
@@ -395,9 +498,17 @@ impl ImportSink for Sink<'_> {
 
 fn same(stored: &crate::EventRef<'_>, event: &NewEvent<'_>) -> bool {
     stored.event_type == &event.event_type[..]
-        && stored.data == &event.data[..]
+        && same_data(stored, event)
         && Some(stored.time_ms) == event.time_ms
         && stored.surface_op == event.surface_op
         && stored.sources.as_deref() == event.sources.as_deref()
         && stored.ignorable == event.ignorable
+}
+
+/// Data of a line may differ by the mark that the input ended behind it: it may have gone on since.
+fn same_data(stored: &crate::EventRef<'_>, event: &NewEvent<'_>) -> bool {
+    let (old, new) = (stored.data, &event.data[..]);
+    let bare = |data: &'_ [u8]| data.strip_suffix(b"\n").map_or(data.len(), <[u8]>::len);
+    old == new
+        || (dsh::is_jsonl_type(stored.event_type) && old.get(..bare(old)) == new.get(..bare(new)))
 }

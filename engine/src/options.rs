@@ -87,6 +87,10 @@ pub enum Planted {
     FollowSkipsRotation,
     /// The future of a receipt does not look again once its waker is kept.
     WakeLost,
+    /// An import publishes its session before the events are there.
+    PublishEarly,
+    /// What an import sets aside is stored without its text.
+    SalvageLosesText,
 }
 
 /// Options of [`Store::create`](crate::Store::create) and [`Store::open`](crate::Store::open), which check their ranges.

@@ -21,19 +21,19 @@ const BUFFER_BYTES: usize = 256 << 10;
 pub(crate) fn run(globals: &Globals, args: &Export) -> Result<(), Failure> {
     let (store, _) = find::open_read(globals)?;
     let ids = chosen(&store, args)?;
-    let packed = args.format == ExportFormat::DshPacked;
+    let format = args.format;
     if args.out.as_os_str() == "-" {
         return match ids.as_slice() {
             [] => Ok(()),
-            [id] => to_stdout(&store, id, packed),
+            [id] => to_stdout(&store, id, format),
             many => Err(Failure::usage(format!("{} logs do not fit one stream", many.len()))
                 .with_hint("name a folder with --out, which gets one file a session")),
         };
     }
     let several = args.all || ids.len() > 1 || args.out.is_dir();
     match ids.as_slice() {
-        [id] if !several => to_file(&store, id, packed, &args.out, args.force)?,
-        ids => to_folder(&store, ids, packed, args)?,
+        [id] if !several => to_file(&store, id, format, &args.out, args.force)?,
+        ids => to_folder(&store, ids, format, args)?,
     }
     if !globals.quiet {
         eprintln!("exported {} sessions to {}", ids.len(), shown(&args.out));
@@ -62,9 +62,23 @@ fn chosen(store: &Store, args: &Export) -> Result<Vec<SessionId>, Failure> {
     Ok(ids)
 }
 
-fn to_stdout(store: &Store, id: &SessionId, packed: bool) -> Result<(), Failure> {
+fn write(
+    store: &Store,
+    id: &SessionId,
+    format: ExportFormat,
+    out: &mut dyn Write,
+) -> everlog::Result<u64> {
+    match format {
+        ExportFormat::Dsh => store.export_dsh(id, false, out),
+        ExportFormat::DshPacked => store.export_dsh(id, true, out),
+        ExportFormat::DshZstd => store.export_dsh_zstd(id, out),
+        ExportFormat::Jsonl => store.export_jsonl(id, out),
+    }
+}
+
+fn to_stdout(store: &Store, id: &SessionId, format: ExportFormat) -> Result<(), Failure> {
     let mut out = Out::new();
-    let done = store.export_dsh(id, packed, &mut out);
+    let done = write(store, id, format, &mut out);
     let flushed = out.finish();
     if let Some(failure) = out.failure() {
         return Err(failure);
@@ -77,7 +91,7 @@ fn to_stdout(store: &Store, id: &SessionId, packed: bool) -> Result<(), Failure>
 fn to_file(
     store: &Store,
     id: &SessionId,
-    packed: bool,
+    format: ExportFormat,
     path: &Path,
     force: bool,
 ) -> Result<(), Failure> {
@@ -87,7 +101,7 @@ fn to_file(
     let temp =
         NamedTempFile::new_in(folder).map_err(failed("make a temporary file beside the export"))?;
     let mut writer = Watched { inner: BufWriter::with_capacity(BUFFER_BYTES, temp) };
-    let done = store.export_dsh(id, packed, &mut writer);
+    let done = write(store, id, format, &mut writer);
     signal::check()?;
     done.map_err(|e| Failure::from(e).with_session(id.as_bytes()))?;
     let temp = writer.inner.into_inner().map_err(|e| failed("write the export")(e.into_error()))?;
@@ -119,17 +133,30 @@ fn refuse_occupied(path: &Path, force: bool) -> Result<(), Failure> {
 }
 
 /// One file a session, several at the same time; a failure of one leaves the others.
-fn to_folder(store: &Store, ids: &[SessionId], packed: bool, args: &Export) -> Result<(), Failure> {
+fn to_folder(
+    store: &Store,
+    ids: &[SessionId],
+    format: ExportFormat,
+    args: &Export,
+) -> Result<(), Failure> {
     make_folder(&args.out)?;
-    let paths: Vec<PathBuf> =
-        ids.iter().map(|id| args.out.join(safe_name::file_name(id.as_bytes()))).collect();
+    let paths: Vec<PathBuf> = ids
+        .iter()
+        .map(|id| {
+            let mut name = safe_name::file_name(id.as_bytes());
+            if format == ExportFormat::DshZstd {
+                name.push_str(".zstd");
+            }
+            args.out.join(name)
+        })
+        .collect();
     refuse_twins(&paths)?;
     let (mut failures, mut damaged) = (0_usize, false);
     pool::run(
         ids.len(),
         pool::jobs(args.jobs, ids.len()),
         |i| match (ids.get(i), paths.get(i)) {
-            (Some(id), Some(path)) => to_file(store, id, packed, path, args.force),
+            (Some(id), Some(path)) => to_file(store, id, format, path, args.force),
             _ => Ok(()),
         },
         |_, result| match result {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use everlog::{ErrorKind, ImportOptions, ImportReport, Store};
 
 use super::import_report::Reporter;
-use crate::args::{Globals, Import};
+use crate::args::{Globals, Import, ImportFormat};
 use crate::exit::Failure;
 use crate::inputs::{self, Input};
 use crate::progress::Progress;
@@ -22,10 +22,6 @@ use crate::{find, pool, signal};
 const AGAIN_EVERY: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(globals: &Globals, args: &Import) -> Result<(), Failure> {
-    if !matches!(args.format.as_str(), "auto" | "dsh") {
-        let message = format!("--format {}: not in this version", args.format);
-        return Err(Failure::usage(message).with_hint("formats of this version: auto, dsh"));
-    }
     if args.paths.iter().filter(|p| p.as_os_str() == "-").count() > 1 {
         return Err(Failure::usage("standard input is named twice"));
     }
@@ -94,15 +90,21 @@ fn import_one(
     read: &AtomicU64,
     crowd: &Crowd,
 ) -> Result<ImportReport, Failure> {
+    let lines = args.format == ImportFormat::Jsonl;
     let options = ImportOptions {
-        name: input.name(),
+        name: if lines { input.stem() } else { input.name() },
         id_prefix: args.id_prefix.clone(),
         dry_run: args.dry_run,
+        salvage: args.salvage,
         ..ImportOptions::default()
     };
     let attempt = || {
         let mut reader = input.open(read)?;
-        let done = store.import_dsh(&mut reader, &options, &mut |_| signal::check().is_ok());
+        let progress = &mut |_| signal::check().is_ok();
+        let done = match lines {
+            true => store.import_jsonl(&mut reader, &options, progress),
+            false => store.import_dsh(&mut reader, &options, progress),
+        };
         signal::check()?;
         Ok::<_, Failure>(done)
     };
@@ -132,8 +134,9 @@ fn refusal(error: everlog::Error) -> Failure {
     };
     let failure = Failure::from(error).with_kind(kind);
     match kind {
-        "corrupt" => failure
-            .with_hint("nothing of it was stored; repair the line, or cut the file before it"),
+        "corrupt" => failure.with_hint(
+            "nothing of it was stored; repair the line, or keep it aside with --salvage",
+        ),
         "exists" => failure
             .with_hint("the session holds other events; --id-prefix gives the input another id"),
         "invalid" => failure.with_hint("nothing of it was stored"),

@@ -2,7 +2,7 @@
 
 use everlog::{ImportReport, ImportWarning};
 
-use crate::args::{Globals, Import, Shape};
+use crate::args::{Globals, Import, ImportFormat, Shape};
 use crate::exit::{FAILED, Failure, NEWER, PARTLY};
 use crate::inputs::Input;
 use crate::json_out::{Object, array};
@@ -13,11 +13,14 @@ use crate::text;
 pub(super) struct Reporter<'a> {
     globals: &'a Globals,
     shape: Shape,
+    format: &'static str,
     out: Out,
     printed: usize,
     imported: usize,
     refused: usize,
     unsupported: usize,
+    /// Lines that were kept aside, and inputs that held some.
+    aside: (u64, usize),
 }
 
 impl<'a> Reporter<'a> {
@@ -26,11 +29,13 @@ impl<'a> Reporter<'a> {
         Self {
             globals,
             shape,
+            format: if args.format == ImportFormat::Jsonl { "jsonl" } else { "dsh" },
             out: Out::new(),
             printed: 0,
             imported: 0,
             refused: 0,
             unsupported: 0,
+            aside: (0, 0),
         }
     }
 
@@ -40,7 +45,11 @@ impl<'a> Reporter<'a> {
         result: &Result<ImportReport, Failure>,
     ) -> Result<(), Failure> {
         match result {
-            Ok(_) => self.imported += 1,
+            Ok(report) => {
+                self.imported += 1;
+                self.aside.0 += report.salvaged;
+                self.aside.1 += usize::from(report.salvaged > 0);
+            }
             Err(stop) if stop.is_stop() => return Err(stop.clone()),
             Err(failure) => {
                 self.refused += 1;
@@ -50,9 +59,9 @@ impl<'a> Reporter<'a> {
         match self.shape {
             Shape::Json => {
                 self.out.put(if self.printed == 0 { b"[" } else { b"," })?;
-                self.out.put(&object(input, result))?;
+                self.out.put(&object(self.format, input, result))?;
             }
-            Shape::Jsonl => self.out.line(object(input, result))?,
+            Shape::Jsonl => self.out.line(object(self.format, input, result))?,
             Shape::Table | Shape::Text => self.tell(input, result)?,
         }
         self.printed += 1;
@@ -97,6 +106,13 @@ impl<'a> Reporter<'a> {
         self.out.finish()?;
         let message = format!("{} of {} inputs were refused", self.refused, self.printed);
         match (self.refused, self.imported) {
+            (0, _) if self.aside.0 > 0 => {
+                let (lines, inputs) = self.aside;
+                let message = format!("{lines} lines of {inputs} inputs were kept aside");
+                Err(Failure::new(PARTLY, "partly", message).with_hint(
+                    "they are events of type everlog/salvaged; `everlog cat` shows them",
+                ))
+            }
             (0, _) => Ok(()),
             (n, 0) if n == self.unsupported => Err(Failure::new(NEWER, "unsupported", message)),
             (_, 0) => Err(Failure::new(FAILED, "refused", message)),
@@ -105,20 +121,26 @@ impl<'a> Reporter<'a> {
     }
 }
 
-fn object(input: &Input, result: &Result<ImportReport, Failure>) -> Vec<u8> {
+fn object(format: &str, input: &Input, result: &Result<ImportReport, Failure>) -> Vec<u8> {
     let path = input.path().as_os_str().as_encoded_bytes();
     let object = Object::new().text("kind", "import").text("path", path).flag("ok", result.is_ok());
     match result {
         Ok(report) => object
             .text("session", report.session.as_bytes())
-            .text("format", "dsh")
+            .text("format", format)
             .number("stored", report.stored)
             .number("added", report.added)
             .number("torn_bytes", report.torn_bytes)
+            .number("salvaged", report.salvaged)
+            .raw("salvaged_lines", &array(report.aside.iter().map(range)))
             .raw("warnings", &array(report.warnings.iter().map(warning)))
             .end(),
         Err(failure) => object.raw("error", &failure.to_json()).end(),
     }
+}
+
+fn range(lines: &everlog::dsh::LineRange) -> Vec<u8> {
+    format!("[{},{}]", lines.first, lines.last).into_bytes()
 }
 
 fn warning(w: &ImportWarning) -> Vec<u8> {

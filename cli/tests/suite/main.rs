@@ -13,5 +13,6 @@ mod init;
 mod log;
 mod ls;
 mod ps;
+mod salvage;
 mod show;
 mod support;

@@ -8,12 +8,15 @@
 //! X2. What the writers write, the reader reads as the same events.
 
 mod append;
+mod aside;
 mod canonical;
 mod damage;
 mod frame;
 mod header;
 mod input;
+mod jsonl;
 mod lines;
+mod mend;
 mod outcome;
 mod pack;
 mod read;
@@ -26,12 +29,17 @@ mod zstd;
 
 pub use self::zstd::FrameWriter;
 pub use append::json_event_line;
+pub use aside::LineRange;
+pub(crate) use aside::SALVAGED_TYPE;
 pub(crate) use header::with_id;
 pub use header::{ImportHeader, NewHeader};
+pub use jsonl::read_jsonl;
+pub(crate) use jsonl::{JsonlWriter, is_jsonl_header, is_jsonl_type};
 pub use outcome::{ImportOutcome, Place, TornTail, Warning, WarningKind};
 pub use pack::PackWriter;
 pub use read::{ImportOptions, ImportSink, read_log};
 pub use write::write_event;
+pub(crate) use write::write_line;
 
 /// Whether a text is exactly one JSON value, as the store wants `data` to be: UTF-8, nested at most 4,096 deep.
 ///

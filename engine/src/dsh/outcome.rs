@@ -8,6 +8,7 @@
 
 use std::fmt;
 
+use super::aside::LineRange;
 use crate::Seq;
 
 /// What an offset counts.
@@ -39,7 +40,7 @@ pub enum Place {
     Compressed,
 }
 
-/// Bytes at the end of the input that hold no whole event (dsh-spec.md section 8.6). They were not imported.
+/// Bytes at the end of the input that hold no whole event (dsh-spec.md section 8.6). They were left out, unless `kept`.
 ///
 /// ```
 /// use everlog::dsh;
@@ -71,6 +72,8 @@ pub struct TornTail {
     pub line: u64,
     /// Whether they are nothing but NUL.
     pub nul: bool,
+    /// Whether they were kept as an event `everlog/salvaged`.
+    pub kept: bool,
 }
 
 /// Kinds of [`Warning`].
@@ -95,6 +98,10 @@ pub enum WarningKind {
     PlaceholderDirectory,
     /// The id in the header is a placeholder; the name of the file takes its place, if there is one.
     PlaceholderId,
+    /// No header holds: the session has the id that the first line names, or the name of the file.
+    HeaderMade,
+    /// The input holds no event.
+    Empty,
 }
 
 /// Something about the input that the user should know; it went in all the same. `Display` says it in a sentence.
@@ -141,6 +148,8 @@ impl WarningKind {
             Self::Projection => "projection",
             Self::PlaceholderDirectory => "placeholder-cwd",
             Self::PlaceholderId => "placeholder-id",
+            Self::HeaderMade => "header-made",
+            Self::Empty => "empty",
         }
     }
 }
@@ -173,6 +182,10 @@ impl fmt::Display for Warning {
             (WarningKind::PlaceholderId, _) => {
                 write!(f, "the session id is a placeholder; the file name is taken if there is one")
             }
+            (WarningKind::Empty, _) => write!(f, "the input is empty, and so is the session"),
+            (WarningKind::HeaderMade, _) => {
+                write!(f, "there is no session header that holds; the session got one of its own")
+            }
         }
     }
 }
@@ -180,15 +193,16 @@ impl fmt::Display for Warning {
 impl fmt::Display for TornTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { offset, bytes, line, .. } = self;
+        let done = if self.kept { "kept aside" } else { "left out" };
         match (self.place, self.nul) {
             (Place::Text, true) => write!(
                 f,
-                "{bytes} NUL bytes after the last record (line {line}, offset {offset}) were left out"
+                "{bytes} NUL bytes after the last record (line {line}, offset {offset}) were {done}"
             ),
             (Place::Text, false) => write!(
                 f,
                 "{bytes} bytes at the end hold no whole event (line {line}, offset {offset}) and were \
-                 left out"
+                 {done}"
             ),
             (Place::Compressed, _) => write!(
                 f,
@@ -246,6 +260,12 @@ pub struct ImportOutcome {
     pub projection: bool,
     /// What the user should know.
     pub warnings: Vec<Warning>,
+    /// Lines, and damaged zstd frames, that were kept as events of type `everlog/salvaged`.
+    pub salvaged: u64,
+    /// Which they are: one entry a line; after 1,000 neighbours share one, and after 10,000 none is added.
+    pub aside: Vec<LineRange>,
+    /// Why the first of them could not take its place.
+    pub aside_cause: Option<String>,
 }
 
 impl ImportOutcome {

@@ -6,14 +6,19 @@
 //! I2. After a refusal the sink is not called again. It may have been called before: what it holds then
 //!     must be dropped.
 //! I3. Memory is bounded by one line, whatever the length of the input.
-//! I4. The first line with an event decides whether the file is a projection; a mixture is refused.
+//! I4. With `salvage` no line is lost and none refuses the input: from the first that cannot take its place, all are
+//!     kept as events that hold their text (dsh/read/salvage.rs).
+//! I5. The first line with an event decides whether the file is a projection; a mixture is refused.
 //!
 //! # Units
 //! `line`: lines from 1. Offsets in errors: bytes of the text from the start of the file, or of the
 //! compressed input where the error is about a frame.
 
+mod salvage;
+
 use std::io::Read;
 
+use self::salvage::Salvage;
 use super::damage::{holds_event, is_whole_but_utf8};
 use super::header::{ImportHeader, PendingHeader};
 use super::input::Input;
@@ -27,7 +32,7 @@ use crate::surface::Surface;
 use crate::{Error, ErrorKind, NewEvent, Result, Seq, SessionId, limits};
 
 /// Byte order mark of UTF-8.
-const BOM: &[u8] = b"\xEF\xBB\xBF";
+pub(super) const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 /// Takes what an import reads. After an error no method is called again, and what was taken must be dropped.
 ///
@@ -102,6 +107,9 @@ pub struct ImportOptions {
     pub window_log_max: u32,
     /// Most bytes of text out of a compressed input; 64 GiB by default.
     pub decoded_bytes_max: u64,
+    /// Keeps what would refuse the input: the events up to the first line that cannot take its place go in as they are,
+    /// that line and all after it as ignorable events `everlog/salvaged` with line, offset and text.
+    pub salvage: bool,
 }
 
 impl Default for ImportOptions {
@@ -113,6 +121,7 @@ impl Default for ImportOptions {
             depth_max: limits::JSON_DEPTH_MAX,
             window_log_max: 27,
             decoded_bytes_max: 64 << 30,
+            salvage: false,
         }
     }
 }
@@ -161,11 +170,16 @@ pub fn read_log<R: Read>(
     options: &ImportOptions,
     sink: &mut dyn ImportSink,
 ) -> Result<ImportOutcome> {
-    let input = Input::open(reader, options.window_log_max, options.decoded_bytes_max)?;
+    let input =
+        Input::open(reader, options.window_log_max, options.decoded_bytes_max, options.salvage)?;
     let compressed = input.is_compressed();
     let mut lines = Lines::new(input, options.line_bytes_max);
-    let mut reading = Reading::new(options, sink);
+    let mut sink = Guarded::new(sink);
+    let mut reading = Reading::new(options, &mut sink);
     reading.outcome.compressed = compressed;
+    if options.salvage {
+        return reading.read_all(lines.exact());
+    }
     while let Some(line) = lines.next().map_err(|e| reading.blame_damage(e))? {
         if let Err(error) = reading.line(&line) {
             return Err(blame_frame(error, lines.source()));
@@ -212,9 +226,46 @@ impl Damage {
     }
 }
 
-struct Reading<'a> {
-    options: &'a ImportOptions,
+/// The sink, and whether an error came from it and not from the input.
+struct Guarded<'a> {
     sink: &'a mut dyn ImportSink,
+    failed: bool,
+    has_header: bool,
+    /// Time of the last event, in Unix milliseconds.
+    last_time_ms: i64,
+}
+
+impl<'a> Guarded<'a> {
+    fn new(sink: &'a mut dyn ImportSink) -> Self {
+        Self { sink, failed: false, has_header: false, last_time_ms: 0 }
+    }
+
+    fn note<T>(&mut self, result: Result<T>) -> Result<T> {
+        self.failed |= result.is_err();
+        result
+    }
+
+    fn header(&mut self, header: &ImportHeader) -> Result<()> {
+        let result = self.sink.header(header);
+        self.has_header = true;
+        self.note(result)
+    }
+
+    fn event(&mut self, event: NewEvent<'_>, seq: Seq, line: u64) -> Result<()> {
+        self.last_time_ms = event.time_ms.unwrap_or(self.last_time_ms);
+        let result = self.sink.event(event, seq, line);
+        self.note(result)
+    }
+
+    fn tool_result_data(&mut self, seq: Seq) -> Result<Option<Vec<u8>>> {
+        let result = self.sink.tool_result_data(seq);
+        self.note(result)
+    }
+}
+
+struct Reading<'a, 's> {
+    options: &'a ImportOptions,
+    sink: &'a mut Guarded<'s>,
     outcome: ImportOutcome,
     /// The header, until the first event or the end shows whether the file is a projection.
     pending: Option<PendingHeader>,
@@ -226,10 +277,11 @@ struct Reading<'a> {
     surface: Surface,
     rules: Rules,
     scratch: Vec<u8>,
+    salvage: Salvage,
 }
 
-impl<'a> Reading<'a> {
-    fn new(options: &'a ImportOptions, sink: &'a mut dyn ImportSink) -> Self {
+impl<'a, 's> Reading<'a, 's> {
+    fn new(options: &'a ImportOptions, sink: &'a mut Guarded<'s>) -> Self {
         Self {
             options,
             sink,
@@ -248,6 +300,7 @@ impl<'a> Reading<'a> {
                 legacy: true,
             },
             scratch: Vec::new(),
+            salvage: Salvage::default(),
         }
     }
 
@@ -418,10 +471,14 @@ impl<'a> Reading<'a> {
         expect_next(i64::try_from(row.seq0()).unwrap_or(-1), self.next)?;
         let mut scratch = std::mem::take(&mut self.scratch);
         let max = self.options.event_bytes_max;
+        if row.member_bytes_max() > max {
+            // Rare, and nothing of the row may have gone in when it is refused.
+            row.for_each(&mut scratch, |_, data| match data.len() > max {
+                true => Err(Error::limit("data", data.len() as u64, max as u64)),
+                false => Ok(()),
+            })?;
+        }
         let result = row.for_each(&mut scratch, |time_ms, data| {
-            if data.len() > max {
-                return Err(Error::limit("data", data.len() as u64, max as u64));
-            }
             let event = NewEvent {
                 event_type: CHUNK_TYPE.into(),
                 data: data.into(),
@@ -468,14 +525,14 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn finish(mut self, torn_frame: Option<(u64, u64)>) -> Result<ImportOutcome> {
+    fn finish(&mut self, torn_frame: Option<(u64, u64)>) -> Result<ImportOutcome> {
         if !self.has_header {
             let what =
                 "the file holds no session header: it is empty or was cut; take another copy";
             return Err(Error::corrupt(what).with_field("header").with_line(1).with_offset(0));
         }
         self.give_header(true)?;
-        let mut outcome = self.outcome;
+        let mut outcome = std::mem::take(&mut self.outcome);
         outcome.events = self.next;
         if let Some(damage) = self.damage {
             outcome.torn_bytes = outcome.text_bytes - damage.offset;
@@ -485,12 +542,13 @@ impl<'a> Reading<'a> {
                 place: Place::Text,
                 line: damage.line,
                 nul: damage.nul,
+                kept: false,
             });
         }
         if let Some((offset, bytes)) = torn_frame {
             outcome.torn_bytes = bytes;
-            let (place, line, nul) = (Place::Compressed, outcome.lines, false);
-            outcome.warn_torn(TornTail { offset, bytes, place, line, nul });
+            let (place, line, nul, kept) = (Place::Compressed, outcome.lines, false, false);
+            outcome.warn_torn(TornTail { offset, bytes, place, line, nul, kept });
         }
         Ok(outcome)
     }

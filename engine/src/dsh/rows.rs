@@ -216,6 +216,14 @@ impl<'a> Row<'a> {
         self.seq0
     }
 
+    /// Bytes that the data of no member is longer than.
+    pub(super) fn member_bytes_max(&self) -> usize {
+        let Shared { turn, step, index, id, name, .. } = self.shared;
+        let shared = [Some(turn), Some(step), Some(index), id, name];
+        let lengths = shared.into_iter().flatten().map(<[u8]>::len);
+        self.strings.len().saturating_add(lengths.sum()).saturating_add(160)
+    }
+
     /// Gives the members in order: time and data. `scratch` holds one data at a time.
     pub(super) fn for_each(
         &self,

@@ -49,6 +49,12 @@ pub fn write_event(out: &mut Vec<u8>, event: &EventRef<'_>) -> Result<()> {
         )
         .with_seq(event.seq));
     }
+    write_line(out, event);
+    Ok(())
+}
+
+/// Appends one event as a line with its newline, whatever its type.
+pub(crate) fn write_line(out: &mut Vec<u8>, event: &EventRef<'_>) {
     out.reserve(event.data.len() + event.event_type.len() + ENVELOPE_BYTES);
     out.extend_from_slice(b"{\"type\":");
     write_string(out, event.event_type);
@@ -69,7 +75,6 @@ pub fn write_event(out: &mut Vec<u8>, event: &EventRef<'_>) -> Result<()> {
         out.extend_from_slice(b",\"ignorable\":true");
     }
     out.extend_from_slice(b"}\n");
-    Ok(())
 }
 
 fn push_data(out: &mut Vec<u8>, data: &[u8]) {

@@ -336,27 +336,62 @@ impl<R: Read> ZstdSource<R> {
     }
 }
 
+impl<R: Read> ZstdSource<R> {
+    /// One step: looks at what comes next, or gives some text. Says how many bytes of it.
+    pub(super) fn step(&mut self, buf: &mut [u8]) -> Result<usize> {
+        match self.state {
+            State::Between => self.start_frame().map(|()| 0),
+            State::Skip(left) => self.skip(left).map(|()| 0),
+            State::Nul => self.skip_nul().map(|()| 0),
+            State::Frame => self.decode(buf),
+            State::Flush => self.flush(buf),
+            State::End => Ok(0),
+        }
+    }
+
+    /// Whether a frame may start here.
+    pub(super) fn is_between(&self) -> bool {
+        matches!(self.state, State::Between)
+    }
+
+    /// Whether it is inside a frame with text.
+    pub(super) fn is_in_frame(&self) -> bool {
+        matches!(self.state, State::Frame)
+    }
+
+    /// Whether nothing more will come.
+    pub(super) fn is_at_end(&self) -> bool {
+        matches!(self.state, State::End)
+    }
+
+    /// Offset of the frame that was started last.
+    pub(super) fn frame_offset(&self) -> u64 {
+        self.frame_offset
+    }
+
+    /// What was read and not yet used, and its offset.
+    pub(super) fn unused(&self) -> (u64, &[u8]) {
+        (self.offset(), self.rest())
+    }
+
+    /// Starts anew at an offset, from which the reader goes on to give bytes.
+    pub(super) fn restart(&mut self, offset: u64) -> &mut R {
+        (self.base, self.pos, self.len, self.pending) = (offset, 0, 0, 0);
+        (self.failed, self.torn, self.state) = (None, None, State::Between);
+        &mut self.reader
+    }
+
+    /// The reader.
+    pub(super) fn reader(&mut self) -> &mut R {
+        &mut self.reader
+    }
+}
+
 impl<R: Read> Source for ZstdSource<R> {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
         loop {
-            let made = match self.state {
-                State::Between => {
-                    self.start_frame()?;
-                    0
-                }
-                State::Skip(left) => {
-                    self.skip(left)?;
-                    0
-                }
-                State::Nul => {
-                    self.skip_nul()?;
-                    0
-                }
-                State::Frame => self.decode(buf)?,
-                State::Flush => self.flush(buf)?,
-                State::End => return Ok(0),
-            };
-            if made > 0 {
+            let made = self.step(buf)?;
+            if made > 0 || self.is_at_end() {
                 return Ok(made);
             }
         }

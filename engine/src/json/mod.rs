@@ -26,7 +26,9 @@ use std::fmt;
 pub(crate) use equal::{json_equal, members_equal_except};
 pub(crate) use members::{Elements, Members, member};
 pub(crate) use number::{number_value, safe_integer};
-pub(crate) use string::{is_empty_string, string_is, string_value, unescape, write_string};
+pub(crate) use string::{
+    is_empty_string, json_string_len, string_is, string_value, unescape, write_string,
+};
 pub(crate) use typed::to_text;
 
 use scan::{Scan, Step};

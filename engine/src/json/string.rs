@@ -129,6 +129,17 @@ pub(crate) fn write_string(out: &mut Vec<u8>, wtf8: &[u8]) {
     out.push(b'"');
 }
 
+/// Bytes that [`write_string`] writes for a string.
+pub(crate) fn json_string_len(wtf8: &[u8]) -> usize {
+    let escaped = |byte: &u8| match byte {
+        b'"' | b'\\' | 0x08 | b'\t' | b'\n' | 0x0C | b'\r' => 1,
+        ..=0x1F => 5,
+        0xED => 3, // a lone surrogate, at most
+        _ => 0,
+    };
+    wtf8.iter().map(escaped).sum::<usize>() + wtf8.len() + 2
+}
+
 /// The decoded contents of a JSON string; nothing when the value is not one.
 pub(crate) fn string_value(value: &[u8]) -> Option<Cow<'_, [u8]>> {
     match super::trim(value) {

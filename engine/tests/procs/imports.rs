@@ -1,5 +1,6 @@
 //! Imports whose input stalls, and whose process is killed in the middle.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::path::Path;
 
@@ -21,11 +22,27 @@ pub fn import() {
         }
         true
     };
-    match store.import_dsh(std::io::stdin().lock(), &ImportOptions::default(), &mut progress) {
+    let how = arg("how");
+    let salvage = how == "salvage";
+    let import = ImportOptions { salvage, name: "lines".into(), ..ImportOptions::default() };
+    let input = std::io::stdin().lock();
+    let done = match how == "jsonl" {
+        true => store.import_jsonl(input, &import, &mut progress),
+        false => store.import_dsh(input, &import, &mut progress),
+    };
+    match done {
         Ok(report) => say(format_args!("stored {}", report.stored)),
         Err(e) => say(format_args!("failed {e:?}")),
     }
     store.close().unwrap();
+    say(format_args!("peak {}", peak_bytes()));
+}
+
+/// Most memory that this process ever held, in bytes.
+fn peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
 fn exported(store: &Store, id: &SessionId) -> Vec<u8> {
@@ -35,8 +52,9 @@ fn exported(store: &Store, id: &SessionId) -> Vec<u8> {
 }
 
 /// Feeds a log up to a place, slowly, and kills the importer there.
-fn killed_at(path: &Path, log: &[u8], upto: usize) {
-    let mut kid = Kid::start("import", &[("path", &path.display())]);
+pub fn killed_at(path: &Path, log: &[u8], upto: usize, how: &str, plant: Option<&str>) {
+    let args: [(&str, &dyn Display); 2] = [("path", &path.display()), ("how", &how)];
+    let mut kid = Kid::start_planted("import", plant, &args);
     kid.expect("ready");
     let mut input = kid.input();
     let mut done = 0;
@@ -68,7 +86,7 @@ fn an_import_killed_in_the_middle_leaves_nothing_and_can_be_done_again() {
         let header = log.iter().position(|b| *b == b'\n').unwrap() + 1;
         let cuts = [header / 2, header, header + 5, log.len() / 10, log.len() / 2, log.len() - 1];
         let upto = cuts.get(k).copied().unwrap_or(log.len());
-        killed_at(&path, &log, upto);
+        killed_at(&path, &log, upto, "dsh", None);
         let id = SessionId::new(&fleet.session_id(k)).unwrap();
         let store = Store::open(&path, StoreOptions::default()).unwrap();
         assert_eq!(store.sessions().unwrap().len(), k, "only what was imported whole");
@@ -100,7 +118,7 @@ fn an_import_whose_input_stalls_holds_up_nobody_and_ends_well() {
     let fleet = Fleet { seed: 6, sessions: 1, events_per_session: 3_000 };
     let log = fleet.session(0);
     let id = SessionId::new(&fleet.session_id(0)).unwrap();
-    let mut kid = Kid::start("import", &[("path", &path.display())]);
+    let mut kid = Kid::start("import", &[("path", &path.display()), ("how", &"dsh")]);
     kid.expect("ready");
     let mut input = kid.input();
     input.write_all(&log[..log.len() / 2]).unwrap();

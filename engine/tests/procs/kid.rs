@@ -181,6 +181,8 @@ pub fn options() -> StoreOptions {
         return options.with_planted(match name.as_str() {
             "ForkedDropUnlocks" => Planted::ForkedDropUnlocks,
             "CreateWithoutLock" => Planted::CreateWithoutLock,
+            "PublishEarly" => Planted::PublishEarly,
+            "SalvageLosesText" => Planted::SalvageLosesText,
             "DeadLaneNotRecovered" => Planted::DeadLaneNotRecovered,
             "FollowSkipsRotation" => Planted::FollowSkipsRotation,
             other => panic!("no fault {other}"),

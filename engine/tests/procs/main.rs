@@ -28,7 +28,9 @@ mod kid;
 mod lanes;
 mod makers;
 mod many;
+mod memory;
 mod pass;
+mod salvages;
 mod take;
 
 /// Where child processes begin. Not a test by itself.

@@ -10,7 +10,7 @@ use crate::{ErrorKind, SessionId};
 
 /// A folder of the shared material, wherever above the crate it lies. Without it the test has nothing to
 /// run on: it says so, and fails where it must not be skipped.
-fn shared(name: &str) -> Option<PathBuf> {
+pub(super) fn shared(name: &str) -> Option<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let found = here.ancestors().map(|dir| dir.join("shared").join(name)).find(|dir| dir.is_dir());
     if found.is_none() {
@@ -29,7 +29,7 @@ fn printed(kind: ErrorKind) -> &'static str {
 }
 
 /// A description of a case. Surrogates, which the parser refuses when they are alone, are not looked at.
-fn json(path: PathBuf) -> Value {
+pub(super) fn json(path: PathBuf) -> Value {
     let text = fs::read_to_string(path).unwrap().replace("\\ud", "\\u0");
     serde_json::from_str(&text).unwrap()
 }

@@ -4,7 +4,9 @@
 mod conformance;
 mod container;
 mod damage;
+mod jsonl;
 mod packing;
+mod salvage;
 mod sha256;
 
 use std::io::Read;
