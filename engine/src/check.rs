@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::accept::{Candidate, Rules, judge};
 use crate::error::{Error, Result};
 use crate::format::events::Events as FrameEvents;
-use crate::format::frame::{FrameHeader, flag, kind};
+use crate::format::frame::{FrameHeader, kind};
 use crate::format::index_frame::IndexFrame;
 use crate::format::segment::HEADER_LEN;
 use crate::index::{Index, Place, Record};
@@ -562,8 +562,7 @@ fn judge_frame(
     surface: &mut Surface,
 ) -> std::result::Result<(), (Seq, String)> {
     let at = |fault: crate::format::Fault| (h.seq, fault.clause().to_owned());
-    let mut events =
-        FrameEvents::open(payload, h.count, h.flags & flag::RESTARTS != 0, h.seq).map_err(at)?;
+    let mut events = FrameEvents::open(payload, h.count, h.flags, h.seq).map_err(at)?;
     let rules = Rules {
         shapes: false,
         legacy: true,
