@@ -4,7 +4,9 @@
 use everlog_benches::LOAD_MAX;
 use everlog_benches::config::{Config, USAGE};
 use everlog_benches::measure::load;
-use everlog_benches::rows::{Run, append, data, new_store, open, procs, read, sync, transfer};
+use everlog_benches::rows::{
+    Run, append, columns, data, new_store, open, procs, read, sync, transfer,
+};
 use everlog_benches::table::HEAD;
 
 fn main() {
@@ -43,6 +45,10 @@ fn measure(config: Config) -> Vec<everlog_benches::table::Row> {
     let mut run = Run::begin(config);
     if run.config.wants("append") {
         append::run(&mut run);
+    }
+    if run.config.wants("columns") {
+        let logs = run.config.logs.as_deref().map(data::logs_of);
+        columns::run(&mut run, &logs.unwrap_or_else(|| data::logs(&run.config)));
     }
     let fleet_parts = ["read", "transfer", "disk", "open"];
     if fleet_parts.iter().any(|p| run.config.wants(p)) {

@@ -120,7 +120,7 @@ impl<'e, 'd> Packer<'e, 'd> {
 
     fn matches(&self, event: &NewEvent<'_>, template: &Template) -> bool {
         let Some(model) = self.events.get(template.event) else { return false };
-        let (prefix, suffix) = (ends(&model.data, template).0, ends(&model.data, template).1);
+        let (prefix, suffix) = ends(&model.data, template);
         #[cfg(feature = "planted")]
         if self.columns == Columns::Unchecked {
             return event.data.len() >= template.saves() && event.data.starts_with(prefix);
@@ -220,22 +220,39 @@ fn alike(first: &NewEvent<'_>, event: &NewEvent<'_>) -> bool {
 /// Lengths of what two texts share at their ends, cut where a JSON string seems to begin and end, so that the strings
 /// of their neighbours have the same ends.
 fn shared(a: &[u8], b: &[u8]) -> (usize, usize) {
-    let prefix = common(a.iter(), b.iter(), TEMPLATE_MAX);
+    let prefix = common_prefix(a, b, TEMPLATE_MAX);
     let prefix = last_quote(a.get(..prefix).unwrap_or_default()).map_or(0, |at| at + 1);
     let most = (TEMPLATE_MAX - prefix).min(a.len().min(b.len()) - prefix);
-    let suffix = common(a.iter().rev(), b.iter().rev(), most);
+    let suffix = common_suffix(a, b, most);
     let from = a.len() - suffix;
-    let quote = (from..a.len()).find(|at| a.get(*at) == Some(&b'"') && !is_escaped(a, *at));
-    (prefix, quote.map_or(0, |at| a.len() - at))
+    let mut quotes = memchr::memchr_iter(b'"', a.get(from..).unwrap_or_default());
+    let quote = quotes.find(|at| !is_escaped(a, from + at));
+    (prefix, quote.map_or(0, |at| suffix - at))
+}
+
+/// What an event shares with the one before it when both fit into one run: about what it takes less there.
+pub(crate) fn shared_bytes(before: &NewEvent<'_>, event: &NewEvent<'_>) -> usize {
+    if !fits(before) || !alike(before, event) {
+        return 0;
+    }
+    let (prefix, suffix) = shared(&before.data, &event.data);
+    if prefix + suffix < WORTH { 0 } else { prefix + suffix }
 }
 
 /// How many of the first bytes are equal, up to `most`.
-fn common<'d>(
-    a: impl Iterator<Item = &'d u8>,
-    b: impl Iterator<Item = &'d u8>,
-    most: usize,
-) -> usize {
-    a.zip(b).take(most).take_while(|(a, b)| a == b).count()
+fn common_prefix(a: &[u8], b: &[u8], most: usize) -> usize {
+    let words = a.chunks_exact(8).zip(b.chunks_exact(8)).take(most / 8);
+    let equal = 8 * words.take_while(|(a, b)| a == b).count();
+    let rest = a.iter().zip(b).take(most).skip(equal);
+    equal + rest.take_while(|(a, b)| a == b).count()
+}
+
+/// How many of the last bytes are equal, up to `most`.
+fn common_suffix(a: &[u8], b: &[u8], most: usize) -> usize {
+    let words = a.rchunks_exact(8).zip(b.rchunks_exact(8)).take(most / 8);
+    let equal = 8 * words.take_while(|(a, b)| a == b).count();
+    let rest = a.iter().rev().zip(b.iter().rev()).take(most).skip(equal);
+    equal + rest.take_while(|(a, b)| a == b).count()
 }
 
 fn last_quote(text: &[u8]) -> Option<usize> {
@@ -327,3 +344,7 @@ fn template<'a>(w: &mut Walk<'a>) -> Option<(&'a [u8], &'a [u8])> {
     let suffix = w.take(len)?;
     (prefix.len() + suffix.len() <= TEMPLATE_MAX).then_some((prefix, suffix))
 }
+
+#[cfg(test)]
+#[path = "columns_tests.rs"]
+mod tests;
