@@ -286,7 +286,7 @@ fn k3_no_cut_or_flip_panics_or_takes_more_than_the_frame_says() {
             assert!(bytes <= p.len() + 70 * TEMPLATE_MAX);
         }
         for k in [0, 17, 33, 69] {
-            let mut d = Events::open(&p, 70, flags, 7).unwrap();
+            let Ok(mut d) = Events::open(&p, 70, flags, 7) else { continue };
             if d.seek(k).is_ok() {
                 let _any = d.next_event();
             }
