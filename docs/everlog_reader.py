@@ -25,22 +25,22 @@ class Payload:
         bits = need(re.match(rb"[\x80-\xff]{0,9}[\0-\x7f]", self.b[self.at:self.at + 10]), "varint")[0]
         return sum((x & 127) << 7 * i for i, x in enumerate(self.take(len(bits))))
     def zigzag(self): return (n := self.varint()) >> 1 ^ -(n & 1)
-def run(c, start, room):  # times and data of a run whose record begins at `start`
+def series(c, start, room):  # times and data of a series whose record begins at `start`
     n, back, t = *c.take(1), c.varint(), c
     if back: t = Payload(c.b[need(back <= start, "back") * (start - back):start])
     prefix, suffix = t.take(t.varint()), t.take(t.varint())
-    times = [c.zigzag() for _ in range(need(0 < n <= room and len(prefix + suffix) <= 1024, "run") * n)]
+    times = [c.zigzag() for _ in range(need(0 < n <= room and len(prefix + suffix) <= 1024, "series") * n)]
     return [(t, prefix + c.take(size) + suffix) for t, size in zip(times, [c.varint() for _ in times])]
 def events(p, flags, count, seq, where, gsn):
     c, first, end = Payload(p[:len(p) - (count - 1) // 16 * 12 * (flags & 1)]), seq, seq + count
     time = c.zigzag()
     while seq < end:
-        start, head, ops, cited = c.at, c.varint(), ["", ""], [seq]
+        at, head, ops, cited = c.at, c.varint(), ["", ""], [seq]
         code = c.take(c.varint() if head & 32 else 1)
         need((head & 32 or 0 < code[0] <= len(TYPES)) and (head & 6 != 6 if head < 64 else flags & 4), "head or code")
         kind = code.decode("utf-8", "surrogatepass") if head & 32 else TYPES[code[0] - 1]
         kind = re.sub("[\ud800-\udfff]", lambda m: f"\\u{ord(m[0]):04x}", json.dumps(kind, ensure_ascii=False))
-        if head > 63: parts = run(c, start, need(head & ~33 == 128, "head") * min(16 - (seq - first) % 16, end - seq))
+        if head > 63: parts = series(c, at, need(head & ~33 == 128, "head") * min(16 - (seq - first) % 16, end - seq))
         else:
             delta, front = c.zigzag(), head >> 4 & 1
             if head & 2: ops[1 - front] = ',"surfaceOp":"append"'

@@ -67,8 +67,8 @@ pub fn frame(bytes: &[u8]) -> Verdict {
     events(payload, header.count, flags, header.seq)
 }
 
-/// The payload of an EVENTS frame: read in order, by seeking, and once more after it was written anew, with runs and
-/// without.
+/// The payload of an EVENTS frame: read in order, by seeking, and once more after it was written anew, with series
+/// and without.
 fn events(payload: &[u8], count: u16, flags: u8, first_seq: u64) -> Verdict {
     let Ok(mut walk) = Events::open(payload, count, flags, first_seq) else { return Ok(()) };
     let mut read = Vec::new();

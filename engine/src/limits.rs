@@ -22,7 +22,7 @@ pub const BATCH_BYTES_MAX: usize = 64 << 20;
 pub const SESSION_ID_BYTES_MAX: usize = 1_024;
 /// Longest event type, in bytes of WTF-8.
 pub const EVENT_TYPE_BYTES_MAX: usize = 1_024;
-/// Most bytes that the data of all events of a run may share at their ends.
+/// Most bytes that the data of all events of a series may share at their ends.
 pub const TEMPLATE_BYTES_MAX: usize = 1_024;
 /// Longest header line of a session, in bytes of JSON text.
 pub const HEADER_BYTES_MAX: usize = 1 << 20;

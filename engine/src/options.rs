@@ -84,7 +84,7 @@ pub enum Planted {
     CreateWithoutLock,
     /// A forked child's drop lets go of the parent's locks.
     ForkedDropUnlocks,
-    /// The end of an event's data is not compared with that of the run that it goes into.
+    /// The end of an event's data is not compared with that of the series that it goes into.
     SuffixUnchecked,
 }
 

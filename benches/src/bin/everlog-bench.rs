@@ -48,7 +48,8 @@ fn measure(config: Config) -> Vec<everlog_benches::table::Row> {
     }
     if run.config.wants("columns") {
         let logs = run.config.logs.as_deref().map(data::logs_of);
-        columns::run(&mut run, &logs.unwrap_or_else(|| data::logs(&run.config)));
+        let logs = logs.unwrap_or_else(|| data::logs(&run.config));
+        columns::run(&mut run, &logs);
     }
     let fleet_parts = ["read", "transfer", "disk", "open"];
     if fleet_parts.iter().any(|p| run.config.wants(p)) {

@@ -1,10 +1,10 @@
 //! Runs of events that are alike, kept as columns (docs/format.md section 7.1.1).
 //!
 //! # Invariants
-//! K1. An event goes into a run only when prefix, text and suffix together are its `data`: looked at for each event.
-//! K2. A run never takes more bytes than the records of its events would.
+//! K1. An event goes into a series only when prefix, text and suffix together are its `data`: looked at for each event.
+//! K2. A series never takes more bytes than the records of its events would.
 //! K3. Both ways are linear: of no event more than a few times [`TEMPLATE_MAX`] bytes are compared with its neighbours',
-//!     and a run is walked once when it is opened and once when it is read.
+//!     and a series is walked once when it is opened and once when it is read.
 //! K4. A template that is pointed at holds its own bytes: there are no chains.
 //! K5. Nothing here knows JSON: where a string begins is a guess that costs bytes when it is wrong, never an event.
 
@@ -18,7 +18,7 @@ const WORTH: usize = 16;
 /// Templates that an encoder remembers.
 const RECENT: usize = 4;
 
-/// The fields of a run, in order.
+/// The fields of a series, in order.
 #[cfg(test)]
 pub(crate) const FIELDS: &[(usize, &str)] = &[
     (1, "head"),
@@ -31,19 +31,19 @@ pub(crate) const FIELDS: &[(usize, &str)] = &[
     (8, "texts"),
 ];
 
-/// Whether an encoder may make runs.
+/// Whether an encoder may make series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Columns {
     /// Every event is a record.
     Off,
-    /// Events that are alike become runs.
+    /// Events that are alike become series.
     On,
-    /// As `On`, but the suffix of an event is not compared with that of its run: a planted fault.
+    /// As `On`, but the suffix of an event is not compared with that of its series: a planted fault.
     #[cfg(feature = "planted")]
     Unchecked,
 }
 
-/// Where prefix and suffix of a run stand: in the data of one of the events that are encoded.
+/// Where prefix and suffix of a series stand: in the data of one of the events that are encoded.
 #[derive(Clone, Copy, Debug)]
 struct Template {
     event: usize,
@@ -59,7 +59,7 @@ impl Template {
     }
 }
 
-/// The next events as a run.
+/// The next events as a series.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     template: Template,
@@ -68,7 +68,7 @@ pub(super) struct Plan {
     pub(super) n: usize,
 }
 
-/// Finds the runs of one payload.
+/// Finds the series of one payload.
 #[derive(Debug)]
 pub(super) struct Packer<'e, 'd> {
     events: &'e [NewEvent<'d>],
@@ -83,7 +83,7 @@ impl<'e, 'd> Packer<'e, 'd> {
         Self { events, columns, recent: [None; RECENT], made: 0 }
     }
 
-    /// The run that begins with the event `i`, when there is one that pays.
+    /// The series that begins with the event `i`, when there is one that pays.
     pub(super) fn plan(&self, i: usize) -> Option<Plan> {
         if self.columns == Columns::Off {
             return None;
@@ -152,7 +152,7 @@ impl<'e, 'd> Packer<'e, 'd> {
         (found.saves() >= known + WORTH).then_some(found)
     }
 
-    /// Appends a run that begins with the event `i`.
+    /// Appends a series that begins with the event `i`.
     pub(super) fn write(
         &mut self,
         out: &mut Vec<u8>,
@@ -161,13 +161,14 @@ impl<'e, 'd> Packer<'e, 'd> {
         time: &mut i64,
         now_ms: i64,
     ) {
-        let Some(run) = self.events.get(i..i + plan.n) else { return };
-        let (Some(first), Some(model)) = (run.first(), self.events.get(plan.template.event)) else {
+        let Some(series) = self.events.get(i..i + plan.n) else { return };
+        let (Some(first), Some(model)) = (series.first(), self.events.get(plan.template.event))
+        else {
             return;
         };
         let start = out.len();
         let ignorable = if first.ignorable { head::IGNORABLE } else { 0 };
-        put_type(out, head::RUN | ignorable, &first.event_type);
+        put_type(out, head::SERIES | ignorable, &first.event_type);
         out.push(plan.n as u8);
         if plan.is_new {
             put_varint(out, 0);
@@ -184,16 +185,16 @@ impl<'e, 'd> Packer<'e, 'd> {
         } else {
             put_varint(out, wide(start - plan.template.at));
         }
-        for event in run {
+        for event in series {
             let t = event.time_ms.unwrap_or(now_ms);
             put_zigzag(out, t.wrapping_sub(*time));
             *time = t;
         }
         let saves = plan.template.saves();
-        for event in run {
+        for event in series {
             put_varint(out, wide(event.data.len().saturating_sub(saves)));
         }
-        for event in run {
+        for event in series {
             let to = event.data.len().saturating_sub(plan.template.suffix);
             out.extend_from_slice(event.data.get(plan.template.prefix..to).unwrap_or_default());
         }
@@ -207,12 +208,12 @@ fn ends<'d>(data: &'d [u8], template: &Template) -> (&'d [u8], &'d [u8]) {
     (parts.0.unwrap_or_default(), parts.1.unwrap_or_default())
 }
 
-/// Whether an event has nothing that a run cannot hold.
+/// Whether an event has nothing that a series cannot hold.
 fn fits(event: &NewEvent<'_>) -> bool {
     event.surface_op.is_none() && event.sources.is_none() && !event.surface_first
 }
 
-/// Whether an event may stand in the run of another that fits.
+/// Whether an event may stand in the series of another that fits.
 fn alike(first: &NewEvent<'_>, event: &NewEvent<'_>) -> bool {
     fits(event) && event.ignorable == first.ignorable && event.event_type == first.event_type
 }
@@ -230,7 +231,7 @@ fn shared(a: &[u8], b: &[u8]) -> (usize, usize) {
     (prefix, quote.map_or(0, |at| suffix - at))
 }
 
-/// What an event shares with the one before it when both fit into one run: about what it takes less there.
+/// What an event shares with the one before it when both fit into one series: about what it takes less there.
 pub(crate) fn shared_bytes(before: &NewEvent<'_>, event: &NewEvent<'_>) -> usize {
     if !fits(before) || !alike(before, event) {
         return 0;
@@ -266,9 +267,9 @@ fn is_escaped(text: &[u8], at: usize) -> bool {
     before.iter().rev().take_while(|b| **b == b'\\').count() % 2 == 1
 }
 
-/// What is left of a run that is read.
+/// What is left of a series that is read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run<'a> {
+pub(super) struct Series<'a> {
     pub(super) event_type: &'a [u8],
     pub(super) ignorable: bool,
     pub(super) prefix: &'a [u8],
@@ -279,8 +280,8 @@ pub(super) struct Run<'a> {
     texts: Walk<'a>,
 }
 
-impl<'a> Run<'a> {
-    /// A run of which nothing is left.
+impl<'a> Series<'a> {
+    /// A series of which nothing is left.
     pub(super) const fn none() -> Self {
         let empty = Walk::new(&[]);
         Self {
@@ -295,7 +296,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Opens the run whose head, at `start` of the records, was read, and steps over it. `room` is how many events it may
+    /// Opens the series whose head, at `start` of the records, was read, and steps over it. `room` is how many events it may
     /// hold at most. What is not well formed is found here, not at its events.
     pub(super) fn open(
         records: &'a [u8],
@@ -304,7 +305,7 @@ impl<'a> Run<'a> {
         bits: u64,
         room: usize,
     ) -> Option<Self> {
-        if bits & !(head::RUN | head::IGNORABLE | head::TYPE_TEXT) != 0 {
+        if bits & !(head::SERIES | head::IGNORABLE | head::TYPE_TEXT) != 0 {
             return None;
         }
         let event_type = take_type(w, bits)?;

@@ -152,7 +152,7 @@ fn a_stream_takes_few_bytes() {
     encode(&mut plain, &events, 7, 3, Columns::Off);
     let flags = encode(&mut packed, &events, 7, 3, Columns::On);
     assert_eq!(flags, flag::RESTARTS | flag::COLUMNS);
-    // 2 bytes an event, its text, some 10 bytes a run; a template and two odd events a block of 20.
+    // 2 bytes an event, its text, some 10 bytes a series; a template and two odd events a block of 20.
     assert!(packed.len() < 200 * 25 && plain.len() > 200 * 75, "{} {}", packed.len(), plain.len());
 }
 
@@ -174,7 +174,7 @@ fn one_event_and_strangers_are_records_as_before() {
     assert_eq!(plain, packed);
 }
 
-/// Time 0, then a run of `n` events of type turn/start, code 46.
+/// Time 0, then a series of `n` events of type turn/start, code 46.
 fn by_hand(n: u8, rest: &[&[u8]]) -> Vec<u8> {
     let mut out = vec![0, 0x80, 1, 46, n];
     rest.iter().for_each(|part| out.extend_from_slice(part));
@@ -243,19 +243,19 @@ fn a_template_has_its_most_bytes_and_its_place() {
     };
     let read = decoded(&second(at - 6), 4, flag::COLUMNS).unwrap();
     assert_eq!((read[3].time_ms, &read[3].data[..]), (1, &b"[1]"[..]));
-    // At the head of the run, and where a template would reach into it.
+    // At the head of the series, and where a template would reach into it.
     assert!(refused(&second(at + 1), 4) && refused(&second(1), 4));
-    // The last byte before the run is the text 3: a prefix of three bytes.
+    // The last byte before the series is the text 3: a prefix of three bytes.
     assert!(refused(&second(2), 4));
 }
 
 #[test]
 fn a_run_does_not_cross_a_multiple_of_16() {
     let records = |n: usize| [0, 46, 0, 1, b'7'].repeat(n);
-    let run = |n: usize| {
-        let mut run = vec![0x80, 1, 46, n as u8, 0, 1, b'1', 0];
-        run.extend(vec![0; 2 * n]);
-        run
+    let series = |n: usize| {
+        let mut series = vec![0x80, 1, 46, n as u8, 0, 1, b'1', 0];
+        series.extend(vec![0; 2 * n]);
+        series
     };
     for (before, n, holds) in [
         (0, 16, true),
@@ -265,7 +265,7 @@ fn a_run_does_not_cross_a_multiple_of_16() {
         (16, 16, true),
         (15, 2, false),
     ] {
-        let payload = [&[0][..], &records(before), &run(n), &records(20)].concat();
+        let payload = [&[0][..], &records(before), &series(n), &records(20)].concat();
         let all = before + n + 20;
         assert_eq!(!refused(&payload, all), holds, "{before} events, then {n}");
     }

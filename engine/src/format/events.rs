@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use super::codec::{Walk, i64_at, narrow, put_varint, put_zigzag, u32_at, varint_len, wide};
-use super::columns::{Columns, Packer, Run};
+use super::columns::{Columns, Packer, Series};
 use super::event_types::{code_of, type_of};
 use super::frame::flag;
 use super::{Decoded, Fault};
@@ -31,7 +31,7 @@ pub(crate) mod head {
     pub(crate) const TYPE_TEXT: u64 = 1 << 5;
     /// All that the record of one event can have.
     pub(crate) const ALL: u64 = (1 << 6) - 1;
-    pub(crate) const RUN: u64 = 1 << 7;
+    pub(crate) const SERIES: u64 = 1 << 7;
 }
 
 /// Encodes the events of one append call into `out`, which is cleared first. `first_seq` is the seq of the first,
@@ -133,8 +133,8 @@ pub(crate) struct Events<'a> {
     next: usize,
     count: usize,
     columns: bool,
-    run: Run<'a>,
-    /// Data of the event of a run that was given last; its start is the prefix of the run.
+    series: Series<'a>,
+    /// Data of the event of a series that was given last; its start is the prefix of the series.
     data: Vec<u8>,
 }
 
@@ -165,7 +165,7 @@ impl<'a> Events<'a> {
             next: 0,
             count,
             columns: flags & flag::COLUMNS != 0,
-            run: Run::none(),
+            series: Series::none(),
             data: Vec::new(),
         })
     }
@@ -179,18 +179,18 @@ impl<'a> Events<'a> {
         if !in_run {
             return Some(Ok(event));
         }
-        self.data.truncate(self.run.prefix.len());
+        self.data.truncate(self.series.prefix.len());
         self.data.extend_from_slice(event.data);
-        self.data.extend_from_slice(self.run.suffix);
+        self.data.extend_from_slice(self.series.suffix);
         Some(Ok(EventRef { data: &self.data, ..event }))
     }
 
-    /// As [`Events::next_event`], for those who do not look at `data`: that of an event of a run is only its text.
+    /// As [`Events::next_event`], for those who do not look at `data`: that of an event of a series is only its text.
     pub(crate) fn next_outline(&mut self) -> Option<Decoded<EventRef<'a>>> {
         Some(self.advance()?.map(|(event, _)| event))
     }
 
-    /// The next event with what the payload holds of its data, and whether it is one of a run.
+    /// The next event with what the payload holds of its data, and whether it is one of a series.
     fn advance(&mut self) -> Option<Decoded<(EventRef<'a>, bool)>> {
         if self.next >= self.count {
             return None;
@@ -212,10 +212,10 @@ impl<'a> Events<'a> {
     }
 
     fn one(&mut self, seq: Seq) -> Option<(EventRef<'a>, bool)> {
-        if self.run.left == 0 {
+        if self.series.left == 0 {
             let start = self.walk.pos();
             let bits = self.walk.varint()?;
-            if bits & head::RUN == 0 {
+            if bits & head::SERIES == 0 {
                 return record(&mut self.walk, bits, seq, &mut self.time).map(|e| (e, false));
             }
             if !self.columns {
@@ -224,20 +224,20 @@ impl<'a> Events<'a> {
             let room = RESTART_EVERY - self.next % RESTART_EVERY;
             let room = room.min(self.count - self.next);
             let records = self.payload.get(..self.records_end)?;
-            self.run = Run::open(records, start, &mut self.walk, bits, room)?;
+            self.series = Series::open(records, start, &mut self.walk, bits, room)?;
             self.data.clear();
-            self.data.extend_from_slice(self.run.prefix);
+            self.data.extend_from_slice(self.series.prefix);
         }
-        let (delta, data) = self.run.next()?;
+        let (delta, data) = self.series.next()?;
         self.time = self.time.wrapping_add(delta);
         let event = EventRef {
             seq,
             time_ms: self.time,
-            event_type: self.run.event_type,
+            event_type: self.series.event_type,
             data,
             surface_op: None,
             sources: None,
-            ignorable: self.run.ignorable,
+            ignorable: self.series.ignorable,
             surface_first: false,
         };
         Some((event, true))
@@ -247,7 +247,7 @@ impl<'a> Events<'a> {
     pub(crate) fn seek(&mut self, index: usize) -> Decoded<()> {
         let entry = index / RESTART_EVERY;
         let records = self.payload.get(..self.records_end).unwrap_or(&[]);
-        self.run = Run::none();
+        self.series = Series::none();
         if entry > 0
             && self.records_end < self.payload.len()
             && entry <= self.count.saturating_sub(1) / RESTART_EVERY

@@ -70,7 +70,7 @@ fn head_bits() -> [(u32, &'static str); 8] {
         (head::SURFACE_FIRST.trailing_zeros(), "SURFACE_FIRST"),
         (head::TYPE_TEXT.trailing_zeros(), "TYPE_TEXT"),
         (head::ALL.trailing_ones(), "VALUE_REF"),
-        (head::RUN.trailing_zeros(), "RUN"),
+        (head::SERIES.trailing_zeros(), "SERIES"),
     ]
 }
 
@@ -109,7 +109,7 @@ fn of_code() -> Vec<Table> {
         named("kinds", &kind::ALL),
         named("flags", &flag::ALL),
         named("head bits", &head_bits()),
-        named("run", columns::FIELDS),
+        named("series", columns::FIELDS),
         named("type codes", &codes),
         fields("INDEX header", index_frame::HEADER_LEN, index_frame::FIELDS),
         named("mark classes", &mark::ALL),
@@ -526,7 +526,7 @@ fn records_of_events_are_written_as_the_page_says() {
 }
 
 #[test]
-fn runs_are_written_as_the_page_says() {
+fn a_series_is_written_as_the_page_says() {
     let text = |kind: &str, text: &str| {
         format!("{{\"chunk\":{{\"type\":\"{kind}\",\"text\":\"{text}\"}}}}")
     };
@@ -541,7 +541,7 @@ fn runs_are_written_as_the_page_says() {
     events[19] = NewEvent::new("assistant/chunk", data[3].as_bytes()).with_time_ms(20);
     let mut payload = Vec::new();
     assert_eq!(events::encode(&mut payload, &events, 10, 0, Columns::On), flag::COLUMNS);
-    // Time 1; head RUN and TYPE_TEXT, the type; 16 events; a new template.
+    // Time 1; head SERIES and TYPE_TEXT, the type; 16 events; a new template.
     let mut wanted = vec![2, 0xA0, 1, 4];
     wanted.extend(b"note");
     wanted.extend([16, 0, 38]);
@@ -561,7 +561,7 @@ fn runs_are_written_as_the_page_says() {
     wanted.extend(b"note");
     wanted.extend([3, back as u8, 2, 2, 2, 0, 3, 1]);
     wanted.extend(b"c da");
-    // And one event of another type that does not end such a run.
+    // And one event of another type that does not end such a series.
     wanted.extend([0, code_of(b"assistant/chunk").unwrap(), 2, data[3].len() as u8]);
     wanted.extend(data[3].bytes());
     assert_eq!(payload, wanted);

@@ -265,8 +265,8 @@ fn payload_rules_of_events() {
 }
 
 #[test]
-fn payload_rules_of_runs() {
-    // Time 0, RUN, code 1, two events, a new template `[` and `]`, times, lengths, texts.
+fn payload_rules_of_series() {
+    // Time 0, SERIES, code 1, two events, a new template `[` and `]`, times, lengths, texts.
     let good = *b"\0\x80\x01\x01\x02\0\x01[\x01]\0\x05\x01\x0178";
     assert!(one_frame(&good, 2, 4) && !one_frame(&good, 2, 0));
     assert!(!one_frame(&good, 1, 4) && !one_frame(&good, 3, 4));

@@ -321,7 +321,7 @@ fn the_reader_is_short_enough_to_be_read() {
 }
 
 #[test]
-fn runs_are_read_and_bad_ones_are_not() {
+fn series_are_read_and_bad_ones_are_not() {
     let text = |i: u64, text: &str| {
         build::Draft::new("note", 1000 + i as i64, &format!("{{\"text\":\"{text}\"}}"))
     };
@@ -336,8 +336,8 @@ fn runs_are_read_and_bad_ones_are_not() {
     let last = seg.columns(A, 50, &few);
     plain.events(A, 0, &log);
     plain.events(A, 50, &few);
-    let Some((out, _, code, _)) = both("runs", &build::store(vec![seg.clone()])) else { return };
-    let (same, ..) = both("no runs", &build::store(vec![plain])).unwrap();
+    let Some((out, _, code, _)) = both("series", &build::store(vec![seg.clone()])) else { return };
+    let (same, ..) = both("no series", &build::store(vec![plain])).unwrap();
     assert_eq!((out.lines().count(), code), (53, 0));
     assert_eq!(out, same);
     // n, back, length of the prefix, a head bit.
@@ -352,7 +352,7 @@ fn runs_are_read_and_bad_ones_are_not() {
         let mut f = bad.head(1, A, 50);
         (f.count, f.flags) = (2, 4);
         bad.frame(f, &file, 0, 0);
-        let (out, err, code, _) = both("bad run", &build::store(vec![bad])).unwrap();
+        let (out, err, code, _) = both("bad series", &build::store(vec![bad])).unwrap();
         assert_eq!((out.lines().count(), code), (51, 1), "{byte} at {at}: {err}");
         assert!(err.contains("breaks the format"), "{err}");
     }

@@ -7,7 +7,7 @@ use super::bytes::{put_varint, put_zigzag, type_code};
 use super::crc::{Crc, crc32};
 use super::index;
 use super::payload::{
-    APPEND, COLUMNS, IGNORABLE, REPLACE, RESTARTS, RUN, SOURCES, SURFACE_FIRST, TYPE_TEXT,
+    APPEND, COLUMNS, IGNORABLE, REPLACE, RESTARTS, SERIES, SOURCES, SURFACE_FIRST, TYPE_TEXT,
     body as decode_body,
 };
 use super::{EventId, FrameBody, NONE, OracleEvent, OracleFrame, SurfaceOp};
@@ -239,14 +239,14 @@ pub fn events_payload(first_seq: u64, events: &[Draft]) -> Vec<u8> {
     out
 }
 
-/// What stands between `prefix` and `suffix`, when a run with that template may hold the event.
+/// What stands between `prefix` and `suffix`, when a series with that template may hold the event.
 fn middle<'a>(e: &'a Draft, prefix: &str, suffix: &str) -> Option<&'a [u8]> {
     let text = e.data.strip_prefix(prefix.as_bytes())?.strip_suffix(suffix.as_bytes());
     text.filter(|_| e.surface_op.is_none() && e.sources.is_none() && !e.surface_first)
 }
 
-/// As [`events_payload`], with runs of those events that begin with `prefix` and end with `suffix` (section 7.1.1): the
-/// first run holds this template, the others point at it.
+/// As [`events_payload`], with series of those events that begin with `prefix` and end with `suffix` (section 7.1.1): the
+/// first series holds this template, the others point at it.
 #[must_use]
 pub fn columns_payload(first_seq: u64, events: &[Draft], prefix: &str, suffix: &str) -> Vec<u8> {
     let fits = |e: &Draft| middle(e, prefix, suffix).is_some();
@@ -260,11 +260,11 @@ pub fn columns_payload(first_seq: u64, events: &[Draft], prefix: &str, suffix: &
             table.extend(time.to_le_bytes());
         }
         let first = &events[i];
-        let run = events[i..events.len().min(i - i % 16 + 16)]
+        let series = events[i..events.len().min(i - i % 16 + 16)]
             .iter()
             .take_while(|e| fits(e) && (&e.ty, e.ignorable) == (&first.ty, first.ignorable));
-        let run: Vec<&Draft> = run.collect();
-        if run.is_empty() {
+        let series: Vec<&Draft> = series.collect();
+        if series.is_empty() {
             record(&mut out, first, first_seq + i as u64, first.time.wrapping_sub(time));
             time = first.time;
             i += 1;
@@ -272,7 +272,7 @@ pub fn columns_payload(first_seq: u64, events: &[Draft], prefix: &str, suffix: &
         }
         let start = out.len();
         let code = type_code(&first.ty);
-        let head = RUN | if first.ignorable { IGNORABLE } else { 0 };
+        let head = SERIES | if first.ignorable { IGNORABLE } else { 0 };
         put_varint(&mut out, head | if code.is_none() { TYPE_TEXT } else { 0 });
         if let Some(code) = code {
             out.push(code);
@@ -280,7 +280,7 @@ pub fn columns_payload(first_seq: u64, events: &[Draft], prefix: &str, suffix: &
             put_varint(&mut out, first.ty.len() as u64);
             out.extend(&first.ty);
         }
-        out.push(run.len() as u8);
+        out.push(series.len() as u8);
         put_varint(&mut out, template.map_or(0, |at| (start - at) as u64));
         if template.is_none() {
             template = Some(out.len());
@@ -289,14 +289,14 @@ pub fn columns_payload(first_seq: u64, events: &[Draft], prefix: &str, suffix: &
                 out.extend(part.bytes());
             }
         }
-        for e in &run {
+        for e in &series {
             put_zigzag(&mut out, e.time.wrapping_sub(time));
             time = e.time;
         }
-        let texts: Vec<&[u8]> = run.iter().filter_map(|e| middle(e, prefix, suffix)).collect();
+        let texts: Vec<&[u8]> = series.iter().filter_map(|e| middle(e, prefix, suffix)).collect();
         texts.iter().for_each(|t| put_varint(&mut out, t.len() as u64));
         texts.iter().for_each(|t| out.extend(*t));
-        i += run.len();
+        i += series.len();
     }
     if events.len() > 32 {
         out.extend(table);

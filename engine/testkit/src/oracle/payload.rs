@@ -19,7 +19,7 @@ pub(super) const SOURCES: u64 = 8;
 pub(super) const SURFACE_FIRST: u64 = 16;
 pub(super) const TYPE_TEXT: u64 = 32;
 const VALUE_REF: u64 = 64;
-pub(super) const RUN: u64 = 128;
+pub(super) const SERIES: u64 = 128;
 
 pub(super) const RESTARTS: u8 = 1;
 pub(super) const COLUMNS: u8 = 4;
@@ -98,13 +98,13 @@ fn events(
         }
         let start = c.at;
         let head = c.varint().ok_or(Bad("head"))?;
-        let more = if head & RUN == 0 {
+        let more = if head & SERIES == 0 {
             vec![event(&mut c, head, f.seq + i as u64, &mut time, i == 0)?]
         } else if f.flags & COLUMNS != 0 {
             let room = (16 - i % 16).min(count - i);
-            run(&mut c, head, &records[..start], &mut time, i == 0, room)?
+            series(&mut c, head, &records[..start], &mut time, i == 0, room)?
         } else {
-            return Err(Bad("a run without its flag"));
+            return Err(Bad("a series without its flag"));
         };
         for mut e in more {
             let k = out.len() as u64;
@@ -116,8 +116,8 @@ fn events(
     if c.left() != 0 { Err(Bad("bytes after the last record")) } else { Ok(out) }
 }
 
-/// The events of a run (section 7.1.1), of which `before` is all that stands before its head.
-fn run(
+/// The events of a series (section 7.1.1), of which `before` is all that stands before its head.
+fn series(
     c: &mut Cur,
     head: u64,
     before: &[u8],
@@ -125,13 +125,13 @@ fn run(
     first: bool,
     room: usize,
 ) -> Result<Vec<OracleEvent>, Refusal> {
-    if head & !(RUN | IGNORABLE | TYPE_TEXT) != 0 {
-        return Err(Bad("head bits of a run"));
+    if head & !(SERIES | IGNORABLE | TYPE_TEXT) != 0 {
+        return Err(Bad("head bits of a series"));
     }
     let ty = event_type(c, head)?;
-    let n = usize::from(c.u8().ok_or(Bad("n of a run"))?);
+    let n = usize::from(c.u8().ok_or(Bad("n of a series"))?);
     if n == 0 || n > room {
-        return Err(Bad("n of a run"));
+        return Err(Bad("n of a series"));
     }
     let back = c.varint().ok_or(Bad("back"))?;
     let (prefix, suffix) = if back == 0 {
@@ -147,7 +147,7 @@ fn run(
     }
     let mut times = Vec::new();
     for k in 0..n {
-        let delta = c.zigzag().ok_or(Bad("times of a run"))?;
+        let delta = c.zigzag().ok_or(Bad("times of a series"))?;
         if first && k == 0 && delta != 0 {
             return Err(Bad("first time delta"));
         }
@@ -155,11 +155,11 @@ fn run(
         times.push(*time);
     }
     let lengths: Option<Vec<u64>> = (0..n).map(|_| c.varint()).collect();
-    let lengths = lengths.ok_or(Bad("lengths of a run"))?;
+    let lengths = lengths.ok_or(Bad("lengths of a series"))?;
     let mut out = Vec::new();
     for (time, length) in times.into_iter().zip(lengths) {
         let text = usize::try_from(length).ok().and_then(|n| c.take(n));
-        let data = [prefix, text.ok_or(Bad("texts of a run"))?, suffix].concat();
+        let data = [prefix, text.ok_or(Bad("texts of a series"))?, suffix].concat();
         if data.is_empty() {
             return Err(Bad("empty data"));
         }
