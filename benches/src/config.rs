@@ -29,13 +29,15 @@ pub struct Config {
     pub killed_lanes: usize,
     /// Parts to run; all when empty.
     pub only: Vec<String>,
+    /// A folder of logs, `*.jsonl`, that the part columns imports in place of the fleet.
+    pub logs: Option<PathBuf>,
     /// Where the stores are made.
     pub folder: PathBuf,
 }
 
 /// How to call it.
-pub const USAGE: &str = "everlog-bench [--smoke] [--sessions N] [--events N] [--lanes N] [--seed N] [--rounds N] [--only PART[,PART]] [FOLDER]
-parts: append, sync, procs, read, transfer, open, open-large (4 GB of disk, two minutes), disk";
+pub const USAGE: &str = "everlog-bench [--smoke] [--sessions N] [--events N] [--lanes N] [--seed N] [--rounds N] [--only PART[,PART]] [--logs FOLDER] [FOLDER]
+parts: append, columns, sync, procs, read, transfer, open, open-large (4 GB of disk), disk; --logs is for columns";
 
 impl Config {
     /// The whole run.
@@ -54,6 +56,7 @@ impl Config {
             large_events: 10_000_000,
             killed_lanes: 200,
             only: Vec::new(),
+            logs: None,
             folder: std::env::temp_dir(),
         }
     }
@@ -90,6 +93,10 @@ impl Config {
                 continue;
             }
             let value = args.next().ok_or_else(|| format!("{arg} wants a value\n{USAGE}"))?;
+            if arg == "--logs" {
+                out.logs = Some(PathBuf::from(value));
+                continue;
+            }
             let number = value.parse::<u64>().map_err(|e| format!("{arg} {value}: {e}\n{USAGE}"));
             match arg.as_str() {
                 "--sessions" => out.sessions = number?.clamp(1, 1_000_000) as usize,

@@ -1,6 +1,7 @@
 //! The rows of the table, in parts.
 
 pub mod append;
+pub mod columns;
 pub mod data;
 pub mod open;
 pub mod open_large;

@@ -3,8 +3,9 @@
 //! # Invariants
 //! Fz1. A function gives `Err` when two ways to read the same bytes differ; that no input panics is what it is for.
 
-use crate::event::NewEvent;
+use crate::event::{Event, NewEvent};
 use crate::format::codec::u64_at;
+use crate::format::columns::Columns;
 use crate::format::control::Control;
 use crate::format::events::{Events, encode};
 use crate::format::frame::FrameHeader;
@@ -63,12 +64,13 @@ pub fn frame(bytes: &[u8]) -> Verdict {
         same("control", &control.encode()[..].as_ref(), &payload)?;
         Control::decode(kind, &control.summary()).map_err(|f| f.clause().to_owned())?;
     }
-    events(payload, header.count, flags & 1 != 0, header.seq)
+    events(payload, header.count, flags, header.seq)
 }
 
-/// The payload of an EVENTS frame: read in order, by seeking, and once more after it was written anew.
-fn events(payload: &[u8], count: u16, restarts: bool, first_seq: u64) -> Verdict {
-    let Ok(mut walk) = Events::open(payload, count, restarts, first_seq) else { return Ok(()) };
+/// The payload of an EVENTS frame: read in order, by seeking, and once more after it was written anew, with series
+/// and without.
+fn events(payload: &[u8], count: u16, flags: u8, first_seq: u64) -> Verdict {
+    let Ok(mut walk) = Events::open(payload, count, flags, first_seq) else { return Ok(()) };
     let mut read = Vec::new();
     while let Some(event) = walk.next_event() {
         let Ok(event) = event else {
@@ -77,33 +79,42 @@ fn events(payload: &[u8], count: u16, restarts: bool, first_seq: u64) -> Verdict
             }
             return Ok(());
         };
-        read.push(event);
+        read.push(event.to_owned());
     }
     let new: Vec<NewEvent<'_>> = read
         .iter()
         .map(|e| NewEvent {
-            event_type: e.event_type.into(),
-            data: e.data.into(),
+            event_type: (&*e.event_type).into(),
+            data: (&*e.data).into(),
             time_ms: Some(e.time_ms),
             surface_op: e.surface_op,
-            sources: e.sources.clone(),
+            sources: e.sources.as_deref().map(Into::into),
             ignorable: e.ignorable,
             surface_first: e.surface_first,
         })
         .collect();
-    let mut out = Vec::new();
-    let restarts = encode(&mut out, &new, first_seq, 0);
+    written_anew(&read, &new, count, first_seq)
+}
+
+fn written_anew(read: &[Event], new: &[NewEvent<'_>], count: u16, first_seq: u64) -> Verdict {
     let fault = |f: crate::format::Fault| f.clause().to_owned();
-    let mut again = Events::open(&out, count, restarts, first_seq).map_err(fault)?;
-    for (i, event) in read.iter().enumerate() {
-        same("event", &again.next_event(), &Some(Ok(event.clone())))?;
-        let mut sought = Events::open(&out, count, restarts, first_seq).map_err(fault)?;
-        if i % 7 == 0 {
-            sought.seek(i).map_err(fault)?;
-            same("sought event", &sought.next_event(), &Some(Ok(event.clone())))?;
+    let (mut out, mut plain) = (Vec::new(), usize::MAX);
+    for columns in [Columns::Off, Columns::On] {
+        let flags = encode(&mut out, new, first_seq, 0, columns);
+        same("no larger", &(out.len() <= plain), &true)?;
+        plain = out.len();
+        let mut again = Events::open(&out, count, flags, first_seq).map_err(fault)?;
+        for (i, event) in read.iter().enumerate() {
+            same("event", &again.next_event(), &Some(Ok(event.as_ref())))?;
+            if i % 7 == 0 {
+                let mut sought = Events::open(&out, count, flags, first_seq).map_err(fault)?;
+                sought.seek(i).map_err(fault)?;
+                same("sought event", &sought.next_event(), &Some(Ok(event.as_ref())))?;
+            }
         }
+        same("end", &again.next_event(), &None)?;
     }
-    same("end", &again.next_event(), &None)
+    Ok(())
 }
 
 /// The payload of an INDEX frame at a high offset.

@@ -13,6 +13,7 @@ use crate::accept::TOOL_RESULT;
 use crate::dsh::{self, ImportHeader, ImportOutcome, ImportSink, LineRange};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::NewEvent;
+use crate::format::columns::shared_bytes;
 use crate::format::control::{Body, Control};
 use crate::limits;
 use crate::options::planted;
@@ -21,8 +22,8 @@ use crate::store::Store;
 use crate::types::{Seq, SessionId};
 
 /// Events and bytes of one frame of an import: large enough that the header costs little, small enough that reading
-/// one event verifies few others.
-const BATCH_EVENTS: usize = 16;
+/// one event verifies few others. What events share with the one before is not counted: columns store it once.
+const BATCH_EVENTS: usize = 64;
 const BATCH_BYTES: usize = 4 << 10;
 
 /// How an input is read and named.
@@ -282,6 +283,7 @@ struct Sink<'s> {
     target: Target,
     batch: Vec<NewEvent<'static>>,
     batch_bytes: usize,
+    columns: bool,
     /// Data of tool results, for a dry run only.
     results: std::collections::HashMap<Seq, Vec<u8>>,
 }
@@ -295,6 +297,7 @@ impl<'s> Sink<'s> {
             target: Target::Nowhere,
             batch: Vec::new(),
             batch_bytes: 0,
+            columns: store.inner.options.columns,
             results: std::collections::HashMap::new(),
         }
     }
@@ -463,7 +466,11 @@ impl ImportSink for Sink<'_> {
                 }
             }
             Target::New(_) => {
-                self.batch_bytes += event.data.len() + 64;
+                let mut bytes = event.data.len();
+                if let (true, Some(before)) = (self.columns, self.batch.last()) {
+                    bytes -= shared_bytes(before, &event).min(bytes);
+                }
+                self.batch_bytes += bytes + 64;
                 self.batch.push(event.into_owned());
                 if self.batch.len() >= BATCH_EVENTS || self.batch_bytes >= BATCH_BYTES {
                     self.flush()?;

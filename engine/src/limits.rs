@@ -27,6 +27,8 @@ pub const INDEX_PAYLOAD_BYTES_MAX: usize = 16 << 20;
 pub const SESSION_ID_BYTES_MAX: usize = 1_024;
 /// Longest event type, in bytes of WTF-8.
 pub const EVENT_TYPE_BYTES_MAX: usize = 1_024;
+/// Most bytes that the data of all events of a series may share at their ends.
+pub const TEMPLATE_BYTES_MAX: usize = 1_024;
 /// Longest header line of a session, in bytes of JSON text.
 pub const HEADER_BYTES_MAX: usize = 1 << 20;
 /// Largest counter of sessions that one lane creates.

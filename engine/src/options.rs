@@ -4,6 +4,7 @@
 //! `_bytes`: bytes. `_ms`: milliseconds.
 
 use crate::error::{Error, Result};
+use crate::format::columns::Columns;
 use crate::limits;
 use crate::vfs::Access;
 
@@ -91,6 +92,8 @@ pub enum Planted {
     PublishEarly,
     /// What an import sets aside is stored without its text.
     SalvageLosesText,
+    /// The end of an event's data is not compared with that of the series that it goes into.
+    SuffixUnchecked,
 }
 
 /// Options of [`Store::create`](crate::Store::create) and [`Store::open`](crate::Store::open), which check their ranges.
@@ -106,6 +109,7 @@ pub enum Planted {
 ///     .with_event_bytes_max(1 << 30)
 ///     .with_json_depth_max(64)
 ///     .with_raw_shapes()
+///     .with_columns(false)
 ///     .with_segment_bytes(256 << 10, 1 << 20)
 ///     .with_sync_delay_ms(50)
 ///     .with_lock_wait_ms(0)
@@ -128,6 +132,7 @@ pub struct StoreOptions {
     pub(crate) event_bytes_max: usize,
     pub(crate) json_depth_max: usize,
     pub(crate) check_shapes: bool,
+    pub(crate) columns: bool,
     pub(crate) segment_bytes_first: u64,
     pub(crate) segment_bytes_max: u64,
     pub(crate) sync_delay_ms: u64,
@@ -149,6 +154,7 @@ impl Default for StoreOptions {
             event_bytes_max: limits::EVENT_BYTES_MAX,
             json_depth_max: limits::JSON_DEPTH_MAX,
             check_shapes: true,
+            columns: true,
             segment_bytes_first: limits::SEGMENT_BYTES_FIRST,
             segment_bytes_max: limits::SEGMENT_BYTES_MAX,
             sync_delay_ms: 200,
@@ -233,6 +239,22 @@ impl StoreOptions {
     pub fn with_raw_shapes(mut self) -> Self {
         self.check_shapes = false;
         self
+    }
+
+    /// Whether events of one append that are alike, such as stream chunks, are stored as columns (format.md section
+    /// 7.1.1): fewer bytes, and the same events. They are without this; readers understand both.
+    #[must_use]
+    pub fn with_columns(mut self, on: bool) -> Self {
+        self.columns = on;
+        self
+    }
+
+    pub(crate) fn columns(&self) -> Columns {
+        #[cfg(feature = "planted")]
+        if self.columns && self.is_planted(Planted::SuffixUnchecked) {
+            return Columns::Unchecked;
+        }
+        if self.columns { Columns::On } else { Columns::Off }
     }
 
     /// Sizes of the first segment of a lane and of the largest, in bytes: one that filled within a minute makes the next twice

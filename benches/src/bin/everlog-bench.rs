@@ -5,7 +5,7 @@ use everlog_benches::LOAD_MAX;
 use everlog_benches::config::{Config, USAGE};
 use everlog_benches::measure::load;
 use everlog_benches::rows::{
-    Run, append, data, new_store, open, open_large, procs, read, sync, transfer,
+    Run, append, columns, data, new_store, open, open_large, procs, read, sync, transfer,
 };
 use everlog_benches::table::HEAD;
 
@@ -46,6 +46,11 @@ fn measure(config: Config) -> Vec<everlog_benches::table::Row> {
     let mut run = Run::begin(config);
     if run.config.wants("append") {
         append::run(&mut run);
+    }
+    if run.config.wants("columns") {
+        let logs = run.config.logs.as_deref().map(data::logs_of);
+        let logs = logs.unwrap_or_else(|| data::logs(&run.config));
+        columns::run(&mut run, &logs);
     }
     let fleet_parts = ["read", "transfer", "disk", "open"];
     if fleet_parts.iter().any(|p| run.config.wants(p)) {

@@ -39,7 +39,8 @@ fn batches(run: &mut Run, data: &[u8]) {
     let n = run.config.batch_events / BATCH as u64 * BATCH as u64;
     let rounds = run.config.rounds;
     let mut prepared = PreparedBatch::new();
-    (0..BATCH).for_each(|_| prepared.push(NewEvent::new("note", data)).unwrap());
+    let texts = data::texts_256(BATCH);
+    texts.iter().for_each(|t| prepared.push(NewEvent::new("note", t.as_bytes())).unwrap());
     let mut append = |w: &mut SessionWriter| drop(w.append_prepared(&prepared, Level::Buffered));
     let got = pair_batches(run, StoreOptions::default(), data, n, rounds, &mut append);
     run.add(Row::times(

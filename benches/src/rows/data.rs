@@ -2,6 +2,7 @@
 
 use everlog::{NewEvent, SurfaceOp};
 use everlog_testkit::fleet::{Fleet, FleetEvent, FleetOp};
+use everlog_testkit::rng::Rng;
 
 use crate::config::Config;
 
@@ -10,6 +11,19 @@ use crate::config::Config;
 pub fn fleet(config: &Config) -> Fleet {
     let events_per_session = (config.events / config.sessions).max(1);
     Fleet { seed: config.seed, sessions: config.sessions, events_per_session }
+}
+
+/// The logs of a folder, in order of their names.
+///
+/// # Panics
+/// When one cannot be read.
+#[must_use]
+pub fn logs_of(folder: &std::path::Path) -> Vec<Vec<u8>> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
+    let mut paths: Vec<_> =
+        entries.filter(|p| p.extension().is_some_and(|e| e == "jsonl")).collect();
+    paths.sort();
+    paths.iter().map(|p| std::fs::read(p).unwrap()).collect()
 }
 
 /// All its logs.
@@ -38,4 +52,17 @@ pub fn new_event(e: &FleetEvent) -> NewEvent<'_> {
 #[must_use]
 pub fn text_256() -> String {
     format!("{{\"turn\":1,\"step\":1,\"text\":\"{}\"}}", "x".repeat(227))
+}
+
+/// `n` different texts of 256 bytes, which have nothing in common but their keys.
+#[must_use]
+pub fn texts_256(n: usize) -> Vec<String> {
+    let mut rng = Rng::new(256);
+    let mut letter = || char::from(b'a' + rng.below(26) as u8);
+    (0..n)
+        .map(|_| {
+            let text: String = (0..227).map(|_| letter()).collect();
+            format!("{{\"turn\":1,\"step\":1,\"text\":\"{text}\"}}")
+        })
+        .collect()
 }

@@ -4,7 +4,7 @@ use super::{Check, CheckReport, Damage};
 use crate::accept::{Candidate, Rules, judge};
 use crate::error::Result;
 use crate::format::events::Events as FrameEvents;
-use crate::format::frame::{FrameHeader, flag};
+use crate::format::frame::FrameHeader;
 use crate::index::Record;
 use crate::session::Session;
 use crate::surface::Surface;
@@ -157,8 +157,7 @@ fn judge_frame(
     surface: &mut Surface,
 ) -> std::result::Result<(), (Seq, String)> {
     let at = |fault: crate::format::Fault| (h.seq, fault.clause().to_owned());
-    let mut events =
-        FrameEvents::open(payload, h.count, h.flags & flag::RESTARTS != 0, h.seq).map_err(at)?;
+    let mut events = FrameEvents::open(payload, h.count, h.flags, h.seq).map_err(at)?;
     let rules = Rules {
         shapes: false,
         legacy: true,

@@ -107,6 +107,11 @@ impl<'a> Walk<'a> {
         Self { buf, at }
     }
 
+    /// Bytes from the start of the slice to the next one.
+    pub(crate) const fn pos(&self) -> usize {
+        self.at
+    }
+
     pub(crate) const fn left(&self) -> usize {
         self.buf.len().saturating_sub(self.at)
     }

@@ -2,13 +2,15 @@
 //!
 //! # Invariants
 //! P1. `decode(encode(events))` gives the same events; `data` comes back byte for byte.
-//! P2. A decoder holds no more than the payload and, for citations, one number a byte of it.
-//! P3. The event k of a frame is found by decoding at most 16 records.
+//! P2. A decoder holds no more than the payload, one event and, for citations, one number a byte of it.
+//! P3. The event k of a frame of more than 32 is found by decoding at most 16 events.
 
 use std::borrow::Cow;
 
 use super::codec::{Walk, i64_at, narrow, put_varint, put_zigzag, u32_at, varint_len, wide};
+use super::columns::{Columns, Packer, Series};
 use super::event_types::{code_of, type_of};
+use super::frame::flag;
 use super::{Decoded, Fault};
 use crate::event::{EventRef, NewEvent, SurfaceOp};
 use crate::types::Seq;
@@ -27,36 +29,62 @@ pub(crate) mod head {
     pub(crate) const SOURCES: u64 = 1 << 3;
     pub(crate) const SURFACE_FIRST: u64 = 1 << 4;
     pub(crate) const TYPE_TEXT: u64 = 1 << 5;
+    /// All that the record of one event can have.
     pub(crate) const ALL: u64 = (1 << 6) - 1;
+    pub(crate) const SERIES: u64 = 1 << 7;
 }
 
 /// Encodes the events of one append call into `out`, which is cleared first. `first_seq` is the seq of the first,
-/// `now_ms` the time of those that name none. Returns whether the payload has a restart table.
+/// `now_ms` the time of those that name none. Returns the flags of the frame.
 pub(crate) fn encode(
     out: &mut Vec<u8>,
     events: &[NewEvent<'_>],
     first_seq: Seq,
     now_ms: i64,
-) -> bool {
+    columns: Columns,
+) -> u8 {
     out.clear();
     let base = events.first().and_then(|e| e.time_ms).unwrap_or(now_ms);
     put_zigzag(out, base);
     let mut time = base;
-    let restarts = events.len() > RESTART_ABOVE;
+    let mut flags = if events.len() > RESTART_ABOVE { flag::RESTARTS } else { 0 };
     let mut table = Vec::new();
-    for (i, event) in events.iter().enumerate() {
-        if restarts && i > 0 && i % RESTART_EVERY == 0 {
+    let mut packer = Packer::new(events, columns);
+    let mut i = 0;
+    while let Some(event) = events.get(i) {
+        if flags & flag::RESTARTS != 0 && i > 0 && i % RESTART_EVERY == 0 {
             table.extend_from_slice(&(out.len() as u32).to_le_bytes());
             table.extend_from_slice(&time.to_le_bytes());
         }
-        encode_record(out, event, first_seq + wide(i), &mut time, now_ms);
+        if let Some(plan) = packer.plan(i) {
+            packer.write(out, i, &plan, &mut time, now_ms);
+            flags |= flag::COLUMNS;
+            i += plan.n;
+        } else {
+            encode_record(out, event, first_seq + wide(i), &mut time, now_ms);
+            i += 1;
+        }
     }
     out.extend_from_slice(&table);
-    restarts
+    flags
+}
+
+/// Appends a head with these bits, and the type.
+pub(super) fn put_type(out: &mut Vec<u8>, bits: u64, event_type: &[u8]) {
+    match code_of(event_type) {
+        Some(code) => {
+            put_varint(out, bits);
+            out.push(code);
+        }
+        None => {
+            put_varint(out, bits | head::TYPE_TEXT);
+            put_varint(out, wide(event_type.len()));
+            out.extend_from_slice(event_type);
+        }
+    }
 }
 
 fn encode_record(out: &mut Vec<u8>, event: &NewEvent<'_>, seq: Seq, time: &mut i64, now_ms: i64) {
-    let code = code_of(&event.event_type);
     let mut bits = 0;
     bits |= if event.ignorable { head::IGNORABLE } else { 0 };
     bits |= match event.surface_op {
@@ -66,15 +94,7 @@ fn encode_record(out: &mut Vec<u8>, event: &NewEvent<'_>, seq: Seq, time: &mut i
     };
     bits |= if event.sources.is_some() { head::SOURCES } else { 0 };
     bits |= if event.surface_first { head::SURFACE_FIRST } else { 0 };
-    bits |= if code.is_none() { head::TYPE_TEXT } else { 0 };
-    put_varint(out, bits);
-    match code {
-        Some(code) => out.push(code),
-        None => {
-            put_varint(out, wide(event.event_type.len()));
-            out.extend_from_slice(&event.event_type);
-        }
-    }
+    put_type(out, bits, &event.event_type);
     let t = event.time_ms.unwrap_or(now_ms);
     put_zigzag(out, t.wrapping_sub(*time));
     *time = t;
@@ -112,17 +132,17 @@ pub(crate) struct Events<'a> {
     first_seq: Seq,
     next: usize,
     count: usize,
+    columns: bool,
+    series: Series<'a>,
+    /// Data of the event of a series that was given last; its start is the prefix of the series.
+    data: Vec<u8>,
 }
 
 impl<'a> Events<'a> {
-    /// Opens the payload of a frame of `count` events from `first_seq`.
-    pub(crate) fn open(
-        payload: &'a [u8],
-        count: u16,
-        restarts: bool,
-        first_seq: Seq,
-    ) -> Decoded<Self> {
+    /// Opens the payload of a frame of `count` events from `first_seq` with these `flags`.
+    pub(crate) fn open(payload: &'a [u8], count: u16, flags: u8, first_seq: Seq) -> Decoded<Self> {
         let count = usize::from(count);
+        let restarts = flags & flag::RESTARTS != 0;
         let table =
             if restarts { count.saturating_sub(1) / RESTART_EVERY * RESTART_LEN } else { 0 };
         let records_end = payload
@@ -144,17 +164,39 @@ impl<'a> Events<'a> {
             first_seq,
             next: 0,
             count,
+            columns: flags & flag::COLUMNS != 0,
+            series: Series::none(),
+            data: Vec::new(),
         })
     }
 
     /// The next event, or `None` after the last. After an error, nothing more is given.
-    pub(crate) fn next_event(&mut self) -> Option<Decoded<EventRef<'a>>> {
+    pub(crate) fn next_event(&mut self) -> Option<Decoded<EventRef<'_>>> {
+        let (event, in_run) = match self.advance()? {
+            Ok(found) => found,
+            Err(fault) => return Some(Err(fault)),
+        };
+        if !in_run {
+            return Some(Ok(event));
+        }
+        self.data.truncate(self.series.prefix.len());
+        self.data.extend_from_slice(event.data);
+        self.data.extend_from_slice(self.series.suffix);
+        Some(Ok(EventRef { data: &self.data, ..event }))
+    }
+
+    /// As [`Events::next_event`], for those who do not look at `data`: that of an event of a series is only its text.
+    pub(crate) fn next_outline(&mut self) -> Option<Decoded<EventRef<'a>>> {
+        Some(self.advance()?.map(|(event, _)| event))
+    }
+
+    /// The next event with what the payload holds of its data, and whether it is one of a series.
+    fn advance(&mut self) -> Option<Decoded<(EventRef<'a>, bool)>> {
         if self.next >= self.count {
             return None;
         }
-        let seq = self.first_seq + wide(self.next);
-        let out = record(&mut self.walk, seq, &mut self.time);
-        let out = out.filter(|e| self.next > 0 || e.time_ms == self.base_time);
+        let out = self.one(self.first_seq + wide(self.next));
+        let out = out.filter(|(e, _)| self.next > 0 || e.time_ms == self.base_time);
         self.next += 1;
         match out {
             Some(event) if self.next < self.count || self.walk.left() == 0 => Some(Ok(event)),
@@ -169,10 +211,43 @@ impl<'a> Events<'a> {
         }
     }
 
+    fn one(&mut self, seq: Seq) -> Option<(EventRef<'a>, bool)> {
+        if self.series.left == 0 {
+            let start = self.walk.pos();
+            let bits = self.walk.varint()?;
+            if bits & head::SERIES == 0 {
+                return record(&mut self.walk, bits, seq, &mut self.time).map(|e| (e, false));
+            }
+            if !self.columns {
+                return None;
+            }
+            let room = RESTART_EVERY - self.next % RESTART_EVERY;
+            let room = room.min(self.count - self.next);
+            let records = self.payload.get(..self.records_end)?;
+            self.series = Series::open(records, start, &mut self.walk, bits, room)?;
+            self.data.clear();
+            self.data.extend_from_slice(self.series.prefix);
+        }
+        let (delta, data) = self.series.next()?;
+        self.time = self.time.wrapping_add(delta);
+        let event = EventRef {
+            seq,
+            time_ms: self.time,
+            event_type: self.series.event_type,
+            data,
+            surface_op: None,
+            sources: None,
+            ignorable: self.series.ignorable,
+            surface_first: false,
+        };
+        Some((event, true))
+    }
+
     /// Moves before the event at `index` of the frame.
     pub(crate) fn seek(&mut self, index: usize) -> Decoded<()> {
         let entry = index / RESTART_EVERY;
         let records = self.payload.get(..self.records_end).unwrap_or(&[]);
+        self.series = Series::none();
         if entry > 0
             && self.records_end < self.payload.len()
             && entry <= self.count.saturating_sub(1) / RESTART_EVERY
@@ -192,7 +267,7 @@ impl<'a> Events<'a> {
             self.next = 0;
         }
         while self.next < index {
-            match self.next_event() {
+            match self.next_outline() {
                 Some(Ok(_)) => {}
                 Some(Err(fault)) => return Err(fault),
                 None => return Err(Fault::Field("an event is past the end of its frame")),
@@ -202,17 +277,20 @@ impl<'a> Events<'a> {
     }
 }
 
-fn record<'a>(w: &mut Walk<'a>, seq: Seq, time: &mut i64) -> Option<EventRef<'a>> {
-    let bits = w.varint()?;
+/// The type behind a head with these bits.
+pub(super) fn take_type<'a>(w: &mut Walk<'a>, bits: u64) -> Option<&'a [u8]> {
+    if bits & head::TYPE_TEXT == 0 {
+        return type_of(w.byte()?);
+    }
+    let len = narrow(w.varint()?);
+    w.take(len)
+}
+
+fn record<'a>(w: &mut Walk<'a>, bits: u64, seq: Seq, time: &mut i64) -> Option<EventRef<'a>> {
     if bits & !head::ALL != 0 || bits & head::APPEND != 0 && bits & head::REPLACE != 0 {
         return None;
     }
-    let event_type = if bits & head::TYPE_TEXT == 0 {
-        type_of(w.byte()?)?
-    } else {
-        let len = narrow(w.varint()?);
-        w.take(len)?
-    };
+    let event_type = take_type(w, bits)?;
     let time_ms = time.wrapping_add(w.zigzag()?);
     *time = time_ms;
     let surface_op = if bits & head::APPEND != 0 {
@@ -276,8 +354,8 @@ mod tests {
             .collect()
     }
 
-    fn owned(payload: &[u8], n: usize, restarts: bool) -> Vec<crate::event::Event> {
-        let mut d = Events::open(payload, n as u16, restarts, 100).unwrap();
+    fn owned(payload: &[u8], n: usize, flags: u8) -> Vec<crate::event::Event> {
+        let mut d = Events::open(payload, n as u16, flags, 100).unwrap();
         let mut out = Vec::new();
         while let Some(e) = d.next_event() {
             out.push(e.unwrap().to_owned());
@@ -290,9 +368,9 @@ mod tests {
         for n in [1, 2, 16, 17, 32, 33, 64, 65, 100] {
             let events = sample(n);
             let mut payload = Vec::new();
-            let restarts = encode(&mut payload, &events, 100, 5);
-            assert_eq!(restarts, n > RESTART_ABOVE);
-            let got = owned(&payload, n, restarts);
+            let flags = encode(&mut payload, &events, 100, 5, Columns::Off);
+            assert_eq!(flags, u8::from(n > RESTART_ABOVE));
+            let got = owned(&payload, n, flags);
             assert_eq!(got.len(), n);
             for (i, (g, e)) in got.iter().zip(&events).enumerate() {
                 assert_eq!(g.seq, 100 + i as u64);
@@ -303,7 +381,7 @@ mod tests {
                 assert_eq!(g.surface_first, e.surface_first);
             }
             for (k, want) in got.iter().enumerate() {
-                let mut d = Events::open(&payload, n as u16, restarts, 100).unwrap();
+                let mut d = Events::open(&payload, n as u16, flags, 100).unwrap();
                 d.seek(k).unwrap();
                 assert_eq!(d.next_event().unwrap().unwrap().to_owned(), *want);
             }
@@ -313,19 +391,19 @@ mod tests {
     #[test]
     fn p2_no_cut_or_flip_panics() {
         let mut payload = Vec::new();
-        encode(&mut payload, &sample(40), 100, 5);
+        encode(&mut payload, &sample(40), 100, 5, Columns::Off);
         for cut in 0..payload.len() {
-            if let Ok(mut d) = Events::open(&payload[..cut], 40, true, 100) {
+            if let Ok(mut d) = Events::open(&payload[..cut], 40, flag::RESTARTS, 100) {
                 while let Some(Ok(_)) = d.next_event() {}
             }
         }
         for bit in 0..payload.len() * 8 {
             let mut p = payload.clone();
             p[bit / 8] ^= 1 << (bit % 8);
-            if let Ok(mut d) = Events::open(&p, 40, true, 100) {
+            if let Ok(mut d) = Events::open(&p, 40, flag::RESTARTS, 100) {
                 while let Some(Ok(_)) = d.next_event() {}
                 for k in [0, 17, 39] {
-                    let _ = Events::open(&p, 40, true, 100).unwrap().seek(k);
+                    let _ = Events::open(&p, 40, flag::RESTARTS, 100).unwrap().seek(k);
                 }
             }
         }

@@ -73,10 +73,16 @@ pub(crate) mod kind {
 /// Frame flags.
 pub(crate) mod flag {
     pub(crate) const RESTARTS: u8 = 1;
+    pub(crate) const COLUMNS: u8 = 4;
     /// All flags that the page gives a bit, for the specification test.
     #[cfg(test)]
-    pub(crate) const ALL: [(u8, &str); 5] =
-        [(RESTARTS, "RESTARTS"), (2, "ZSTD"), (4, "COLUMNS"), (8, "ENCRYPTED"), (16, "GROUPS")];
+    pub(crate) const ALL: [(u8, &str); 5] = [
+        (RESTARTS, "RESTARTS"),
+        (2, "ZSTD"),
+        (COLUMNS, "COLUMNS"),
+        (8, "ENCRYPTED"),
+        (16, "GROUPS"),
+    ];
 }
 
 /// A frame header without its checksums' inputs.
@@ -157,7 +163,7 @@ impl FrameHeader {
         match self.kind {
             kind::JOIN => return Err(Fault::Newer),
             kind::EVENTS => {
-                if self.flags & !flag::RESTARTS != 0 {
+                if self.flags & !(flag::RESTARTS | flag::COLUMNS) != 0 {
                     return Err(Fault::Newer);
                 }
                 if self.count == 0 {

@@ -7,6 +7,7 @@
 //! F4. The field tables here are compared with docs/format.md by a test.
 
 pub(crate) mod codec;
+pub(crate) mod columns;
 pub(crate) mod control;
 pub(crate) mod event_types;
 pub(crate) mod events;

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use super::codec::{crc, is_zero, u32_at, u64_at};
+use super::columns::{self, Columns};
 use super::control::{self, Body, Control};
 use super::event_types::{self, code_of, mark};
 use super::events::{self, head};
@@ -60,7 +61,7 @@ fn named<T: ToString>(name: &str, rows: &[(T, &str)]) -> Table {
     (name.to_owned(), rows.iter().map(cells).collect())
 }
 
-fn head_bits() -> [(u32, &'static str); 7] {
+fn head_bits() -> [(u32, &'static str); 8] {
     [
         (head::IGNORABLE.trailing_zeros(), "IGNORABLE"),
         (head::APPEND.trailing_zeros(), "APPEND"),
@@ -69,6 +70,7 @@ fn head_bits() -> [(u32, &'static str); 7] {
         (head::SURFACE_FIRST.trailing_zeros(), "SURFACE_FIRST"),
         (head::TYPE_TEXT.trailing_zeros(), "TYPE_TEXT"),
         (head::ALL.trailing_ones(), "VALUE_REF"),
+        (head::SERIES.trailing_zeros(), "SERIES"),
     ]
 }
 
@@ -86,6 +88,7 @@ fn limits_table() -> Table {
         ("session id, bytes", limits::SESSION_ID_BYTES_MAX as u64),
         ("event type, bytes", limits::EVENT_TYPE_BYTES_MAX as u64),
         ("header text, bytes", limits::HEADER_BYTES_MAX as u64),
+        ("prefix and suffix of a template, bytes", limits::TEMPLATE_BYTES_MAX as u64),
         ("seq, gsn", limits::SAFE_INTEGER_MAX),
         ("lanes", limits::LANES_MAX as u64),
         ("smallest segment, bytes", limits::SEGMENT_BYTES_MIN),
@@ -108,6 +111,7 @@ fn of_code() -> Vec<Table> {
         named("kinds", &kind::ALL),
         named("flags", &flag::ALL),
         named("head bits", &head_bits()),
+        named("series", columns::FIELDS),
         named("type codes", &codes),
         fields("INDEX header", index_frame::HEADER_LEN, index_frame::FIELDS),
         named("mark classes", &mark::ALL),
@@ -423,7 +427,7 @@ fn kinds_and_flags_are_read_or_refused_as_the_page_says() {
         }
         let other = FrameHeader { flags: no, ..header(kind::EVENTS) };
         let read = FrameHeader::decode(&other.encode(1, 2), 1, 2, 1 << 18);
-        assert_eq!(read.err(), (no > 1).then_some(Fault::Newer), "flags {no}");
+        assert_eq!(read.err(), (no & !5 != 0).then_some(Fault::Newer), "flags {no}");
     }
 }
 
@@ -502,7 +506,7 @@ fn records_of_events_are_written_as_the_page_says() {
     let two =
         NewEvent::new("turn/start", b"{}").with_time_ms(63).with_surface_op(SurfaceOp::Append);
     let mut payload = Vec::new();
-    assert!(!events::encode(&mut payload, &[one, two], 10, 0));
+    assert_eq!(events::encode(&mut payload, &[one, two], 10, 0, Columns::On), 0);
     let mut wanted = vec![1, 0b11_1101, 4];
     wanted.extend(b"note");
     // Time 0 after the base; start 2, end 300; two citations: 2 - 10 and 5 - 2; one byte of data.
@@ -513,7 +517,8 @@ fn records_of_events_are_written_as_the_page_says() {
     for (n, entries) in [(32, 0), (33, 2), (48, 2), (49, 3)] {
         let events: Vec<_> =
             (0..n).map(|i| NewEvent::new("turn/start", b"{}").with_time_ms(i as i64)).collect();
-        assert_eq!(events::encode(&mut payload, &events, 0, 0), n > 32);
+        let flags = events::encode(&mut payload, &events, 0, 0, Columns::Off);
+        assert_eq!(flags, u8::from(n > 32));
         // A record of it takes 6 bytes: head, code, time, length, data.
         assert_eq!(payload.len(), 1 + 6 * n + 12 * entries, "{n} events");
         if entries > 0 {
@@ -521,4 +526,46 @@ fn records_of_events_are_written_as_the_page_says() {
             assert_eq!((u32_at(&payload, table), u64_at(&payload, table + 4)), (1 + 6 * 16, 15));
         }
     }
+}
+
+#[test]
+fn a_series_is_written_as_the_page_says() {
+    let text = |kind: &str, text: &str| {
+        format!("{{\"chunk\":{{\"type\":\"{kind}\",\"text\":\"{text}\"}}}}")
+    };
+    let data: Vec<String> = ["a", "", "c d"]
+        .iter()
+        .map(|t| text("text-delta", t))
+        .chain([text("other", "e")])
+        .collect();
+    let mut events: Vec<NewEvent<'_>> = (0..20)
+        .map(|i| NewEvent::new("note", data[i % 3].as_bytes()).with_time_ms(i as i64 + 1))
+        .collect();
+    events[19] = NewEvent::new("assistant/chunk", data[3].as_bytes()).with_time_ms(20);
+    let mut payload = Vec::new();
+    assert_eq!(events::encode(&mut payload, &events, 10, 0, Columns::On), flag::COLUMNS);
+    // Time 1; head SERIES and TYPE_TEXT, the type; 16 events; a new template.
+    let mut wanted = vec![2, 0xA0, 1, 4];
+    wanted.extend(b"note");
+    wanted.extend([16, 0, 38]);
+    wanted.extend(br#"{"chunk":{"type":"text-delta","text":""#);
+    wanted.push(3);
+    wanted.extend(br#""}}"#);
+    // Times 0, 1, 1, ...; lengths; texts.
+    wanted.push(0);
+    wanted.extend([2; 15]);
+    wanted.extend([1, 0, 3].iter().cycle().take(16));
+    wanted.extend("ac d".repeat(5).bytes());
+    wanted.push(b'a');
+    // Three events, with the template that stands so many bytes before.
+    let back = wanted.len() - 10;
+    assert!(back < 128);
+    wanted.extend([0xA0, 1, 4]);
+    wanted.extend(b"note");
+    wanted.extend([3, back as u8, 2, 2, 2, 0, 3, 1]);
+    wanted.extend(b"c da");
+    // And one event of another type that does not end such a series.
+    wanted.extend([0, code_of(b"assistant/chunk").unwrap(), 2, data[3].len() as u8]);
+    wanted.extend(data[3].bytes());
+    assert_eq!(payload, wanted);
 }

@@ -20,7 +20,7 @@ use crate::format::Fault;
 use crate::format::control::Control;
 use crate::format::event_types::mark_of;
 use crate::format::events::Events;
-use crate::format::frame::{FrameHeader, flag, kind};
+use crate::format::frame::{FrameHeader, kind};
 use crate::format::index_frame::{ControlAt, IndexFrame, Mark};
 use crate::format::segment::HEADER_LEN;
 use crate::types::{LaneNo, SegmentNo, Seq, SessionNo};
@@ -49,9 +49,9 @@ pub(crate) struct Digest {
 impl Digest {
     /// Reads the marks of an EVENTS payload.
     pub(crate) fn of_payload(h: &FrameHeader, payload: &[u8]) -> Result<Self, Fault> {
-        let mut events = Events::open(payload, h.count, h.flags & flag::RESTARTS != 0, h.seq)?;
+        let mut events = Events::open(payload, h.count, h.flags, h.seq)?;
         let mut out = Self::default();
-        while let Some(event) = events.next_event() {
+        while let Some(event) = events.next_outline() {
             let e = event?;
             out.last_time_ms = e.time_ms;
             if let Some(class) = mark_of(e.event_type, e.surface_op.is_some()) {

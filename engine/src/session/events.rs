@@ -6,7 +6,6 @@ use super::read::Session;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::format::events::Events as FrameEvents;
-use crate::format::frame::flag;
 use crate::types::{EventId, Seq};
 
 /// Events of a range of a session, in order; can be taken from the end as well. [`Session::iter`], [`Session::range`]
@@ -105,9 +104,7 @@ impl Events {
         let (lane, epoch) = (located.place.lane, located.segment.header.epoch);
         self.origin = Some((h.seq, EventId { lane, epoch, gsn: h.gsn }));
         let bad = |fault: crate::format::Fault| whole(Error::corrupt(fault.clause()));
-        let mut events =
-            FrameEvents::open(&self.payload, h.count, h.flags & flag::RESTARTS != 0, h.seq)
-                .map_err(bad)?;
+        let mut events = FrameEvents::open(&self.payload, h.count, h.flags, h.seq).map_err(bad)?;
         let skip = self.next.saturating_sub(h.seq);
         events.seek(skip as usize).map_err(bad)?;
         let mut out = Vec::new();

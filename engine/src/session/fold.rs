@@ -11,7 +11,6 @@ use crate::event::EventRef;
 use crate::format::Fault;
 use crate::format::event_types::mark;
 use crate::format::events::Events as FrameEvents;
-use crate::format::frame::flag;
 use crate::format::index_frame::{Mark, Run};
 use crate::index::Extent;
 use crate::surface::{Surface, SurfacePlan};
@@ -88,9 +87,7 @@ impl Session {
             let tag = |seq: Seq| move |e: Error| e.with_session(self.id()).with_seq(seq);
             let (h, _) = self.frame_of(first, &mut payload).map_err(tag(first))?;
             let bad = |fault: Fault| tag(first)(Error::corrupt(fault.clause()));
-            let mut events =
-                FrameEvents::open(&payload, h.count, h.flags & flag::RESTARTS != 0, h.seq)
-                    .map_err(bad)?;
+            let mut events = FrameEvents::open(&payload, h.count, h.flags, h.seq).map_err(bad)?;
             let end = h.seq + u64::from(h.count);
             let (mut next, mut wanted) = (h.seq, Some(first));
             while let Some(seq) = wanted {

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventRef};
 use crate::format::control::Body;
 use crate::format::events::Events as FrameEvents;
-use crate::format::frame::{FrameHeader, flag, kind};
+use crate::format::frame::{FrameHeader, kind};
 use crate::format::index_frame::{FrameAt, Run};
 use crate::handle::StoreInner;
 use crate::index::runs::{Located, frame_with, lost};
@@ -292,13 +292,8 @@ impl Session {
     ) -> Result<T> {
         let at = self.find(seq, near)?;
         let header = self.store.read_frame(&at, self.no, payload)?;
-        let mut events = FrameEvents::open(
-            payload,
-            header.count,
-            header.flags & flag::RESTARTS != 0,
-            header.seq,
-        )
-        .map_err(|fault| damaged(&at, fault))?;
+        let mut events = FrameEvents::open(payload, header.count, header.flags, header.seq)
+            .map_err(|fault| damaged(&at, fault))?;
         events.seek((seq - header.seq) as usize).map_err(|fault| damaged(&at, fault))?;
         match events.next_event() {
             Some(Ok(e)) => Ok(f(&e)),
@@ -447,9 +442,7 @@ impl Session {
             let tag = |e: Error| e.with_session(&self.id).with_seq(at);
             let (h, _) = self.frame_of(at, &mut payload).map_err(tag)?;
             let bad = |fault: crate::format::Fault| tag(Error::corrupt(fault.clause()));
-            let mut events =
-                FrameEvents::open(&payload, h.count, h.flags & flag::RESTARTS != 0, h.seq)
-                    .map_err(bad)?;
+            let mut events = FrameEvents::open(&payload, h.count, h.flags, h.seq).map_err(bad)?;
             events.seek((at - h.seq) as usize).map_err(bad)?;
             while let Some(event) = events.next_event() {
                 let e = event.map_err(bad)?;

@@ -18,7 +18,6 @@ use crate::event::NewEvent;
 use crate::format::codec::crc;
 use crate::format::event_types::mark_of;
 use crate::format::events::{encode, record_bytes_max};
-use crate::format::frame::flag;
 use crate::format::index_frame::Mark;
 use crate::index::Digest;
 use crate::lane::{Frame, Lane, stage::FrameBody};
@@ -322,14 +321,15 @@ impl SessionWriter {
 
     fn stage_events(&mut self, events: &[NewEvent<'_>]) -> Result<(u64, crate::EventId)> {
         let now_ms = self.lane.vfs.now_ms();
-        let restarts = encode(&mut self.payload, events, self.next_seq, now_ms);
+        let columns = self.session.store.options.columns();
+        let flags = encode(&mut self.payload, events, self.next_seq, now_ms, columns);
         let digest = digest_of(events, self.next_seq, now_ms);
         let pcrc = crc(&self.payload);
         let ticket = self.lane.stage(Frame {
             session: self.session.no,
             seq: self.next_seq,
             count: events.len() as u16,
-            flags: if restarts { flag::RESTARTS } else { 0 },
+            flags,
             payload: &mut self.payload,
             pcrc,
             body: FrameBody::Events(&digest),

@@ -3,7 +3,7 @@
 use crate::event::Event;
 use crate::format::Fault;
 use crate::format::events::Events as FrameEvents;
-use crate::format::frame::{FrameHeader, flag};
+use crate::format::frame::FrameHeader;
 use crate::index::Place;
 use crate::types::{EventId, Seq, SessionId};
 
@@ -45,8 +45,7 @@ pub(crate) fn each_event(
     payload: &[u8],
     f: &mut dyn FnMut(Event),
 ) -> std::result::Result<(), Fault> {
-    let restarts = h.flags & flag::RESTARTS != 0;
-    let mut events = FrameEvents::open(payload, h.count, restarts, h.seq)?;
+    let mut events = FrameEvents::open(payload, h.count, h.flags, h.seq)?;
     while let Some(event) = events.next_event() {
         f(event?.to_owned());
     }

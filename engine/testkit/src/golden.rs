@@ -1,6 +1,6 @@
-//! The golden store: made the same way each time, and kept as text that can be reviewed line by line.
+//! The golden stores: made the same way each time, and kept as text that can be reviewed line by line.
 //!
-//! 1. [`make`] gives equal bytes on every run: machine, clock and chance come from one seed.
+//! 1. [`make`] and [`make_columns`] give equal bytes on every run: machine, clock and chance come from one seed.
 //! 2. `parse` of `print` gives back every byte of every file, its size included.
 //! 3. Text: `file PATH SIZE`, then lines `OFFSET HEX` of up to 32 bytes and `OFFSET BYTE*COUNT` for runs; what no line
 //!    names is zero. Numbers are hex, but for SIZE and COUNT.
@@ -29,6 +29,12 @@ pub const LOG: &[u8] = br#"{"type":"session","version":0,"id":"imported","create
 {"type":"user/message","seq":1,"time":1749999999001,"data":{"id":"m","role":"user","source":{"kind":"user"},"content":[]},"surfaceOp":"append"}
 {"type":"odd/type","seq":2,"time":1749999999000,"data":[1.0, "\ud800"],"ignorable":true}
 {"type":"turn/end","seq":3,"time":1749999999009,"data":{"turn":0,"reason":{"kind":"completed"}}}
+"#;
+
+/// The log that is imported into the store with columns.
+pub const PACKED_LOG: &[u8] = br#"{"type":"session","version":0,"id":"packed","createdAt":1749999999000,"delegationDepth":0}
+{"type":"text-chunks","seq0":0,"time0":1749999999001,"data":{"turn":1,"step":1,"index":0,"dt":[0,-2,31,0],"texts":["The"," \"user\"","","\ud800","\\"]}}
+{"type":"turn/end","seq":5,"time":1749999999099,"data":{"turn":1,"reason":{"kind":"completed"}}}
 "#;
 
 const USER: &[u8] = br#"{"id":"u","role":"user","source":{"kind":"user"},"content":[]}"#;
@@ -114,11 +120,61 @@ fn write(machine: &SimMachine) -> Result<()> {
     second.close()
 }
 
+/// `n` events as a model streams them: blocks of deltas, with what JSON strings can hold.
+fn stream(n: usize) -> Vec<String> {
+    let texts =
+        ["The", " user", "", " \\\"said\\\"", "\\\\", "\\ud83d", "\u{e9}", " {\\\"a\\\":[1]}"];
+    let chunk = |i: usize| match i % 24 {
+        0 => format!(r#"{{"type":"block-start","index":{},"blockType":"text"}}"#, i / 24),
+        23 => format!(r#"{{"type":"block-end","index":{}}}"#, i / 24),
+        k if k > 16 => {
+            let args = texts[k % 8];
+            format!(r#"{{"type":"tool-call-delta","index":9,"id":"c","argumentsDelta":"{args}"}}"#)
+        }
+        k => format!(r#"{{"type":"text-delta","index":{},"text":"{}"}}"#, i / 24, texts[k % 8]),
+    };
+    (0..n).map(|i| format!(r#"{{"turn":1,"step":1,"chunk":{}}}"#, chunk(i))).collect()
+}
+
+fn write_columns(machine: &SimMachine) -> Result<()> {
+    let process = Arc::new(machine.process("a"));
+    let store = Store::create_on(process, Path::new(PATH), options().with_columns(true))?;
+    let mut writer = store.create_session(&NewSession::new("stream")?)?;
+    let data = stream(90);
+    let mut events: Vec<NewEvent<'_>> =
+        data.iter().map(|data| NewEvent::new("assistant/chunk", data.as_bytes())).collect();
+    for (i, e) in events.iter_mut().enumerate() {
+        e.time_ms = (i % 5 > 0).then_some(1_750_000_000_000 + i as i64 * 7 % 40);
+        e.ignorable = (40..44).contains(&i);
+    }
+    let mut odd = events[60..63].to_vec();
+    odd.iter_mut().for_each(|e| e.event_type = Cow::Borrowed(b"odd \xED\xA0\x80"));
+    add(&mut writer, &events[1..4], Level::Sync)?;
+    add(&mut writer, &events[..2], Level::Os)?;
+    add(&mut writer, &events, Level::Os)?;
+    add(&mut writer, &odd, Level::Sync)?;
+    writer.close()?;
+    store.import_dsh(PACKED_LOG, &ImportOptions::default(), &mut |_| true)?;
+    store.close()
+}
+
 /// Makes the golden store and gives its files by their path in it.
 ///
 /// # Errors
 /// What the store says; none is expected.
 pub fn make() -> Result<BTreeMap<String, Vec<u8>>> {
+    make_by(write)
+}
+
+/// Makes the golden store whose frames hold columns.
+///
+/// # Errors
+/// As [`make`].
+pub fn make_columns() -> Result<BTreeMap<String, Vec<u8>>> {
+    make_by(write_columns)
+}
+
+fn make_by(write: fn(&SimMachine) -> Result<()>) -> Result<BTreeMap<String, Vec<u8>>> {
     let machine = SimMachine::new(SEED);
     write(&machine)?;
     let prefix = format!("{PATH}/");

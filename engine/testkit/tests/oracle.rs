@@ -63,7 +63,11 @@ fn random_store(seed: u64, index: bool) -> (Vec<build::Segment>, Vec<Vec<build::
             let n = if r.below(8) == 0 { 33 + r.below(40) } else { 1 + r.below(5) };
             let first = logs[i].len() as u64;
             let new: Vec<_> = (0..n).map(|k| draft(&mut r, first + k)).collect();
-            seg.events(NO + 1 + i as u64, first, &new);
+            if r.below(3) == 0 {
+                seg.columns(NO + 1 + i as u64, first, &new);
+            } else {
+                seg.events(NO + 1 + i as u64, first, &new);
+            }
             logs[i].extend(new);
             if index && r.below(6) == 0 {
                 seg.index();
@@ -201,7 +205,7 @@ fn hostile_bytes_do_not_panic() {
         let extremes = [0, 1, 1 << 53, u64::MAX - 1, u64::MAX];
         let mut f = seg.head(kinds[r.below(13) as usize], NO + 1, extremes[r.below(5) as usize]);
         f.gsn = extremes[r.below(5) as usize];
-        (f.count, f.flags) = (r.below(70) as u16, r.below(3) as u8);
+        (f.count, f.flags) = (r.below(70) as u16, r.below(6) as u8);
         seg.frame(f, &payload, 0, 0);
         let files = build::store(vec![seg]);
         let store = decode(&files);
@@ -258,6 +262,45 @@ fn payload_rules_of_events() {
     }
     let records = good.len() - 36;
     assert!(!one_frame(&good[..records], 50, 0), "more than 32 events without a table");
+}
+
+#[test]
+fn payload_rules_of_series() {
+    // Time 0, SERIES, code 1, two events, a new template `[` and `]`, times, lengths, texts.
+    let good = *b"\0\x80\x01\x01\x02\0\x01[\x01]\0\x05\x01\x0178";
+    assert!(one_frame(&good, 2, 4) && !one_frame(&good, 2, 0));
+    assert!(!one_frame(&good, 1, 4) && !one_frame(&good, 3, 4));
+    // Head APPEND, n, back, lengths of prefix and suffix, first time, lengths of texts.
+    for (at, byte) in [
+        (1, 0x82),
+        (4, 0),
+        (4, 1),
+        (4, 3),
+        (5, 1),
+        (5, 2),
+        (6, 9),
+        (8, 9),
+        (10, 2),
+        (12, 0),
+        (13, 2),
+    ] {
+        let mut bad = good;
+        bad[at] = byte;
+        assert!(!one_frame(&bad, 2, 4), "{byte} at {at}");
+    }
+    let drafts: Vec<_> = (0..40).map(|i| build::Draft::new("note", i, &format!("[{i}]"))).collect();
+    let good = build::columns_payload(0, &drafts, "[", "]");
+    assert!(one_frame(&good, 40, 5) && !one_frame(&good, 40, 4) && !one_frame(&good, 40, 1));
+    assert!(good.len() < 40 * 5 + 50);
+    let long = |n: usize| {
+        build::columns_payload(
+            0,
+            &[build::Draft::new("note", 1, &"1".repeat(n))],
+            &"1".repeat(n),
+            "",
+        )
+    };
+    assert!(one_frame(&long(1024), 1, 4) && !one_frame(&long(1025), 1, 4));
 }
 
 #[test]

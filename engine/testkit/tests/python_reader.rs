@@ -319,3 +319,41 @@ fn the_reader_is_short_enough_to_be_read() {
     assert!(text.lines().count() < 150, "{} lines", text.lines().count());
     assert!(text.lines().all(|l| l.len() <= 120));
 }
+
+#[test]
+fn series_are_read_and_bad_ones_are_not() {
+    let text = |i: u64, text: &str| {
+        build::Draft::new("note", 1000 + i as i64, &format!("{{\"text\":\"{text}\"}}"))
+    };
+    let mut log: Vec<_> = (0..50).map(|i| text(i, &"\u{e9}".repeat(i as usize % 4))).collect();
+    log[20] = note(20);
+    log[21].ignorable = true;
+    log[40].ty = b"\xED\xA0\x80".to_vec();
+    let mut seg = build::Segment::new(&Default::default());
+    seg.create(A, b"a", b"{}");
+    let (mut plain, few) = (seg.clone(), [text(50, "x"), text(51, "")]);
+    seg.columns(A, 0, &log);
+    let last = seg.columns(A, 50, &few);
+    plain.events(A, 0, &log);
+    plain.events(A, 50, &few);
+    let Some((out, _, code, _)) = both("series", &build::store(vec![seg.clone()])) else { return };
+    let (same, ..) = both("no series", &build::store(vec![plain])).unwrap();
+    assert_eq!((out.lines().count(), code), (53, 0));
+    assert_eq!(out, same);
+    // n, back, length of the prefix, a head bit.
+    let payload = seg.file[last as usize + 48..].to_vec();
+    let payload = payload[..usize::from(seg.file[last as usize + 4])].to_vec();
+    let at = payload.iter().position(|b| *b == b'{').unwrap();
+    for (at, byte) in [(at - 3, 3), (at - 3, 17), (at - 2, 90), (at - 1, 80), (at - 9, 0xA2)] {
+        let (mut bad, mut file) = (seg.clone(), payload.clone());
+        file[at] = byte;
+        bad.file.truncate(last as usize);
+        bad.gsn = 50;
+        let mut f = bad.head(1, A, 50);
+        (f.count, f.flags) = (2, 4);
+        bad.frame(f, &file, 0, 0);
+        let (out, err, code, _) = both("bad series", &build::store(vec![bad])).unwrap();
+        assert_eq!((out.lines().count(), code), (51, 1), "{byte} at {at}: {err}");
+        assert!(err.contains("breaks the format"), "{err}");
+    }
+}

@@ -56,6 +56,11 @@ fn a_hand_over_before_the_sync_is_found() {
 }
 
 #[test]
+fn the_end_of_data_that_is_not_compared_is_found() {
+    finds(Planted::SuffixUnchecked, "append", workloads::append, 5);
+}
+
+#[test]
 fn a_dead_lane_that_is_not_recovered_is_found() {
     finds(Planted::DeadLaneNotRecovered, "take_over", workloads::take_over, 10);
 }

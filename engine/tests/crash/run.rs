@@ -53,6 +53,7 @@ pub struct Run {
     pub before: State,
     handles: u32,
     texts: u64,
+    calls: u64,
 }
 
 /// Sorts an error into an end of the run or a violation.
@@ -80,6 +81,7 @@ impl Run {
             before: State::default(),
             handles: 0,
             texts: seed % 1_000_000 * 1_000,
+            calls: 0,
         }
     }
 
@@ -130,13 +132,24 @@ impl Run {
         out
     }
 
-    /// `count` events of up to `len` bytes.
+    /// Data of a stream chunk that no other event has, some with more behind its text.
+    fn chunk(&mut self, len: usize) -> Vec<u8> {
+        let text = String::from_utf8(self.text(len)).unwrap().replace('"', "\\\"");
+        let more = if self.texts % 5 == 4 { ",\"last\":true" } else { "" };
+        let chunk = format!("{{\"type\":\"text-delta\",\"index\":0,\"text\":\"{text}\"{more}}}");
+        format!("{{\"turn\":1,\"step\":1,\"chunk\":{chunk}}}").into_bytes()
+    }
+
+    /// `count` events of up to `len` bytes; every second call makes stream chunks, which are stored in columns.
     pub fn events(&mut self, count: usize, len: usize) -> Vec<Arc<Ev>> {
+        self.calls += 1;
+        let stream = self.calls % 2 == 0;
         (0..count)
             .map(|_| {
                 let len = self.rng.index(len.max(1));
                 let time = self.rng.chance(1, 3).then(|| 1_700_000_000_000 + len as i64);
-                Ev::note(self.text(len), time)
+                let data = if stream { self.chunk(len / 2) } else { self.text(len) };
+                Ev::note(data, time)
             })
             .collect()
     }

@@ -1,10 +1,11 @@
-//! The golden store: one of format 1, kept byte for byte, that every later version must read.
+//! The golden stores: one of format 1, kept byte for byte, that every later version must read.
 //!
 //! `v1/image.txt` holds its files (as `everlog_testkit::golden` prints them), `v1/frames.txt` the list of its frames,
 //! and one `.jsonl` a session what an export gives. They stay as they are, also when the writer comes to lay out its
 //! frames in another way. `EVERLOG_GOLDEN=write` wrote them, and is for golden stores of other formats to come.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
 
+mod columns;
 mod newer;
 
 use std::collections::BTreeMap;
@@ -56,7 +57,7 @@ fn shorten(text: &[u8]) -> String {
     String::from_utf8(text.to_vec()).unwrap().replace(&"z".repeat(99_998), "<99998 z>")
 }
 
-fn exported(store: &Store, id: &[u8]) -> Vec<u8> {
+pub(crate) fn exported(store: &Store, id: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     store.export_dsh(&SessionId::from_wtf8(id).unwrap(), false, &mut out).unwrap();
     out

@@ -1,7 +1,7 @@
 //! Opening, reading and recovering stores whose bytes were changed.
 //!
 //! 1. An input is a list of changes: which file (1 byte, its highest bit: with good checksums), offset (3 bytes), how
-//!    many bytes (1 byte, up to 16), the bytes.
+//!    many bytes (1 byte, up to 16), the bytes. Bit 6 of the first byte of all: the store is the one with columns.
 //! 2. Where no checksum was made good, what is read is what was written; elsewhere nothing may panic or hang.
 
 use std::collections::BTreeMap;
@@ -17,6 +17,8 @@ use crate::sim::{CrashPlan, SimMachine, Snapshot};
 const PATH: &str = "/data/store";
 /// The golden store of format 1.
 const IMAGE: &str = include_str!("../../../tests/golden/v1/image.txt");
+/// The one with columns.
+const COLUMNS: &str = include_str!("../../../tests/golden/columns/image.txt");
 const CHANGES_MAX: usize = 64;
 
 /// A store and what an independent decoder reads in it.
@@ -25,12 +27,13 @@ struct Known {
     store: OracleStore,
 }
 
-fn golden() -> &'static Known {
-    static KNOWN: OnceLock<Known> = OnceLock::new();
-    KNOWN.get_or_init(|| {
-        let files = crate::golden::parse(IMAGE).unwrap_or_default();
+fn golden(columns: bool) -> &'static Known {
+    static KNOWN: [OnceLock<Known>; 2] = [const { OnceLock::new() }; 2];
+    let (image, sessions) = if columns { (COLUMNS, 2) } else { (IMAGE, 4) };
+    KNOWN[usize::from(columns)].get_or_init(|| {
+        let files = crate::golden::parse(image).unwrap_or_default();
         let store = decode(&files);
-        assert!(store.findings.is_empty() && store.sessions.len() == 4, "the golden store");
+        assert!(store.findings.is_empty() && store.sessions.len() == sessions, "the golden store");
         Known { files, store }
     })
 }
@@ -51,7 +54,7 @@ fn changes(mut data: &[u8]) -> Vec<Change<'_>> {
         let (bytes, rest) = rest.split_at(rest.len().min(usize::from(len % 17)));
         let offset = u32::from_le_bytes([o0, o1, o2, 0]) as usize;
         out.push(Change {
-            file: usize::from(file & 0x7F),
+            file: usize::from(file & 0x3F),
             sealed: file & 0x80 != 0,
             offset,
             bytes,
@@ -158,7 +161,7 @@ fn read_all(store: &Store, mut seen: impl FnMut(&SessionId, &Event)) {
 
 /// A golden store with changes: opened, read, checked, then written on.
 pub(super) fn whole(data: &[u8]) {
-    let known = golden();
+    let known = golden(data.first().is_some_and(|first| first & 0x40 != 0));
     let mut files = known.files.clone();
     let sealed = apply(&mut files, &known.store, &changes(data));
     let _findings = decode(&files).findings;

@@ -7,7 +7,8 @@ use super::bytes::{put_varint, put_zigzag, type_code};
 use super::crc::{Crc, crc32};
 use super::index;
 use super::payload::{
-    APPEND, IGNORABLE, REPLACE, RESTARTS, SOURCES, SURFACE_FIRST, TYPE_TEXT, body as decode_body,
+    APPEND, COLUMNS, IGNORABLE, REPLACE, RESTARTS, SERIES, SOURCES, SURFACE_FIRST, TYPE_TEXT,
+    body as decode_body,
 };
 use super::{EventId, FrameBody, NONE, OracleEvent, OracleFrame, SurfaceOp};
 use std::collections::BTreeMap;
@@ -238,6 +239,71 @@ pub fn events_payload(first_seq: u64, events: &[Draft]) -> Vec<u8> {
     out
 }
 
+/// What stands between `prefix` and `suffix`, when a series with that template may hold the event.
+fn middle<'a>(e: &'a Draft, prefix: &str, suffix: &str) -> Option<&'a [u8]> {
+    let text = e.data.strip_prefix(prefix.as_bytes())?.strip_suffix(suffix.as_bytes());
+    text.filter(|_| e.surface_op.is_none() && e.sources.is_none() && !e.surface_first)
+}
+
+/// As [`events_payload`], with series of those events that begin with `prefix` and end with `suffix` (section 7.1.1): the
+/// first series holds this template, the others point at it.
+#[must_use]
+pub fn columns_payload(first_seq: u64, events: &[Draft], prefix: &str, suffix: &str) -> Vec<u8> {
+    let fits = |e: &Draft| middle(e, prefix, suffix).is_some();
+    let (mut out, mut table, mut template) = (Vec::new(), Vec::new(), None);
+    let mut time = events.first().map_or(0, |e| e.time);
+    put_zigzag(&mut out, time);
+    let mut i = 0;
+    while i < events.len() {
+        if i > 0 && i % 16 == 0 {
+            table.extend((out.len() as u32).to_le_bytes());
+            table.extend(time.to_le_bytes());
+        }
+        let first = &events[i];
+        let series = events[i..events.len().min(i - i % 16 + 16)]
+            .iter()
+            .take_while(|e| fits(e) && (&e.ty, e.ignorable) == (&first.ty, first.ignorable));
+        let series: Vec<&Draft> = series.collect();
+        if series.is_empty() {
+            record(&mut out, first, first_seq + i as u64, first.time.wrapping_sub(time));
+            time = first.time;
+            i += 1;
+            continue;
+        }
+        let start = out.len();
+        let code = type_code(&first.ty);
+        let head = SERIES | if first.ignorable { IGNORABLE } else { 0 };
+        put_varint(&mut out, head | if code.is_none() { TYPE_TEXT } else { 0 });
+        if let Some(code) = code {
+            out.push(code);
+        } else {
+            put_varint(&mut out, first.ty.len() as u64);
+            out.extend(&first.ty);
+        }
+        out.push(series.len() as u8);
+        put_varint(&mut out, template.map_or(0, |at| (start - at) as u64));
+        if template.is_none() {
+            template = Some(out.len());
+            for part in [prefix, suffix] {
+                put_varint(&mut out, part.len() as u64);
+                out.extend(part.bytes());
+            }
+        }
+        for e in &series {
+            put_zigzag(&mut out, e.time.wrapping_sub(time));
+            time = e.time;
+        }
+        let texts: Vec<&[u8]> = series.iter().filter_map(|e| middle(e, prefix, suffix)).collect();
+        texts.iter().for_each(|t| put_varint(&mut out, t.len() as u64));
+        texts.iter().for_each(|t| out.extend(*t));
+        i += series.len();
+    }
+    if events.len() > 32 {
+        out.extend(table);
+    }
+    out
+}
+
 /// The control prefix.
 #[must_use]
 pub fn prefix(epoch: u32, flags: u32, time: i64) -> Vec<u8> {
@@ -387,6 +453,17 @@ impl Segment {
         f.count = events.len() as u16;
         f.flags = if events.len() > 32 { RESTARTS } else { 0 };
         let at = self.frame(f, &events_payload(first_seq, events), 0, 0);
+        self.gsn += events.len() as u64;
+        at
+    }
+
+    /// EVENTS with flag COLUMNS, as [`columns_payload`] makes them; gives the offset.
+    pub fn columns(&mut self, session: u64, first_seq: u64, events: &[Draft]) -> u64 {
+        let mut f = self.head(1, session, first_seq);
+        f.count = events.len() as u16;
+        f.flags = COLUMNS | if events.len() > 32 { RESTARTS } else { 0 };
+        let payload = columns_payload(first_seq, events, "{\"text\":\"", "\"}");
+        let at = self.frame(f, &payload, 0, 0);
         self.gsn += events.len() as u64;
         at
     }

@@ -19,8 +19,10 @@ pub(super) const SOURCES: u64 = 8;
 pub(super) const SURFACE_FIRST: u64 = 16;
 pub(super) const TYPE_TEXT: u64 = 32;
 const VALUE_REF: u64 = 64;
+pub(super) const SERIES: u64 = 128;
 
 pub(super) const RESTARTS: u8 = 1;
+pub(super) const COLUMNS: u8 = 4;
 
 /// Why a payload was refused.
 pub(super) enum Refusal {
@@ -35,7 +37,7 @@ use Refusal::{Bad, Newer};
 /// Decodes the payload of a frame with valid checksums.
 pub(super) fn body(f: &OracleFrame, p: &[u8], lane: u16, epoch: u32) -> Result<FrameBody, Refusal> {
     match f.kind {
-        1 if f.flags & !RESTARTS != 0 => return Err(Newer("unknown flag")),
+        1 if f.flags & !(RESTARTS | COLUMNS) != 0 => return Err(Newer("unknown flag")),
         2..=4 | 16..=22 | 24..=25 if f.flags != 0 => return Err(Newer("unknown flag")),
         1..=4 | 16..=22 | 24..=25 => {}
         128.. => return Ok(FrameBody::Unknown),
@@ -85,41 +87,127 @@ fn events(
     let (records, table) = p.split_at(body_len);
     let mut c = Cur::new(records);
     let mut time = c.zigzag().ok_or(Bad("first time"))?;
-    let mut out = Vec::with_capacity(count.min(records.len()));
-    for i in 0..count {
+    let mut out = Vec::with_capacity(count.min(16 * records.len()));
+    while out.len() < count {
+        let i = out.len();
         if entries > 0 && i > 0 && i % 16 == 0 {
             let at = (i / 16 - 1) * 12;
             if le32(table, at) as usize != c.at || le64(table, at + 4) as i64 != time {
                 return Err(Bad("restart table"));
             }
         }
-        let (seq, gsn) = (f.seq + i as u64, f.gsn + i as u64);
-        let mut e = event(&mut c, seq, &mut time, i == 0)?;
-        (e.session, e.lane, e.epoch, e.gsn) = (f.session, lane, epoch, gsn);
-        out.push(Arc::new(e));
+        let start = c.at;
+        let head = c.varint().ok_or(Bad("head"))?;
+        let more = if head & SERIES == 0 {
+            vec![event(&mut c, head, f.seq + i as u64, &mut time, i == 0)?]
+        } else if f.flags & COLUMNS != 0 {
+            let room = (16 - i % 16).min(count - i);
+            series(&mut c, head, &records[..start], &mut time, i == 0, room)?
+        } else {
+            return Err(Bad("a series without its flag"));
+        };
+        for mut e in more {
+            let k = out.len() as u64;
+            (e.seq, e.gsn) = (f.seq + k, f.gsn + k);
+            (e.session, e.lane, e.epoch) = (f.session, lane, epoch);
+            out.push(Arc::new(e));
+        }
     }
     if c.left() != 0 { Err(Bad("bytes after the last record")) } else { Ok(out) }
 }
 
-fn event(c: &mut Cur, seq: u64, time: &mut i64, first: bool) -> Result<OracleEvent, Refusal> {
-    let head = c.varint().ok_or(Bad("head"))?;
+/// The events of a series (section 7.1.1), of which `before` is all that stands before its head.
+fn series(
+    c: &mut Cur,
+    head: u64,
+    before: &[u8],
+    time: &mut i64,
+    first: bool,
+    room: usize,
+) -> Result<Vec<OracleEvent>, Refusal> {
+    if head & !(SERIES | IGNORABLE | TYPE_TEXT) != 0 {
+        return Err(Bad("head bits of a series"));
+    }
+    let ty = event_type(c, head)?;
+    let n = usize::from(c.u8().ok_or(Bad("n of a series"))?);
+    if n == 0 || n > room {
+        return Err(Bad("n of a series"));
+    }
+    let back = c.varint().ok_or(Bad("back"))?;
+    let (prefix, suffix) = if back == 0 {
+        (c.counted(), c.counted())
+    } else {
+        let at = (before.len() as u64).checked_sub(back).ok_or(Bad("back"))?;
+        let mut there = Cur::new(&before[at as usize..]);
+        (there.counted(), there.counted())
+    };
+    let (Some(prefix), Some(suffix)) = (prefix, suffix) else { return Err(Bad("template")) };
+    if prefix.len() + suffix.len() > 1024 {
+        return Err(Bad("template over the limit"));
+    }
+    let mut times = Vec::new();
+    for k in 0..n {
+        let delta = c.zigzag().ok_or(Bad("times of a series"))?;
+        if first && k == 0 && delta != 0 {
+            return Err(Bad("first time delta"));
+        }
+        *time = time.checked_add(delta).ok_or(Bad("time"))?;
+        times.push(*time);
+    }
+    let lengths: Option<Vec<u64>> = (0..n).map(|_| c.varint()).collect();
+    let lengths = lengths.ok_or(Bad("lengths of a series"))?;
+    let mut out = Vec::new();
+    for (time, length) in times.into_iter().zip(lengths) {
+        let text = usize::try_from(length).ok().and_then(|n| c.take(n));
+        let data = [prefix, text.ok_or(Bad("texts of a series"))?, suffix].concat();
+        if data.is_empty() {
+            return Err(Bad("empty data"));
+        }
+        out.push(OracleEvent {
+            session: 0,
+            seq: 0,
+            time,
+            ty: ty.clone(),
+            data,
+            surface_op: None,
+            sources: None,
+            ignorable: head & IGNORABLE != 0,
+            surface_first: false,
+            lane: 0,
+            epoch: 0,
+            gsn: 0,
+        });
+    }
+    Ok(out)
+}
+
+fn event_type(c: &mut Cur, head: u64) -> Result<Cow<'static, [u8]>, Refusal> {
+    if head & TYPE_TEXT != 0 {
+        let text = c.counted().ok_or(Bad("type"))?;
+        if text.len() > 1024 || !is_wtf8(text) || type_code(text).is_some() {
+            return Err(Bad("type text"));
+        }
+        return Ok(Cow::Owned(text.to_vec()));
+    }
+    let code = usize::from(c.u8().ok_or(Bad("type"))?);
+    let name = code.checked_sub(1).and_then(|i| TYPES.get(i)).ok_or(Bad("type code"))?;
+    Ok(Cow::Borrowed(name.as_bytes()))
+}
+
+fn event(
+    c: &mut Cur,
+    head: u64,
+    seq: u64,
+    time: &mut i64,
+    first: bool,
+) -> Result<OracleEvent, Refusal> {
     if head & !0x7F != 0 || head & (APPEND | REPLACE) == APPEND | REPLACE {
         return Err(Bad("head bits"));
     }
     if head & VALUE_REF != 0 {
         return Err(Newer("VALUE_REF"));
     }
-    let ty = if head & TYPE_TEXT != 0 {
-        let text = c.counted().ok_or(Bad("type"))?;
-        if text.len() > 1024 || !is_wtf8(text) || type_code(text).is_some() {
-            return Err(Bad("type text"));
-        }
-        Cow::Owned(text.to_vec())
-    } else {
-        let code = usize::from(c.u8().ok_or(Bad("type"))?);
-        let name = code.checked_sub(1).and_then(|i| TYPES.get(i)).ok_or(Bad("type code"))?;
-        Cow::Borrowed(name.as_bytes())
-    };
+    let ty = event_type(c, head)?;
     let delta = c.zigzag().ok_or(Bad("time"))?;
     if first && delta != 0 {
         return Err(Bad("first time delta"));
