@@ -339,7 +339,7 @@ fn a_starved_follower_goes_on_without_a_gap() {
 
 #[cfg(feature = "planted")]
 #[test]
-fn a_follower_that_skips_what_a_rotation_hides_is_found() {
+fn planted_follow_skips_rotation_is_found() {
     for how in ["each", "all"] {
         let found = starved(how, Some("FollowSkipsRotation")).unwrap_err();
         println!("planted FollowSkipsRotation, {how}: {found}");
