@@ -248,6 +248,12 @@ pub(crate) struct Cat {
     /// One event of the session named by --id
     #[arg(long, value_name = "N", requires = "id")]
     pub(crate) seq: Option<u64>,
+    /// Go on with events as they are appended, until interrupted or to the end of the range
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Hold back what a power loss could undo
+    #[arg(long)]
+    pub(crate) durable: bool,
     /// Shape of errors; events are always exact lines
     #[arg(short, long, value_enum, value_name = "SHAPE")]
     pub(crate) output: Option<Shape>,
@@ -366,6 +372,7 @@ Examples:
   everlog cat s-7                           every event
   everlog cat s-7@10..20                    events 10 to 20, both included
   everlog cat s-7@-5..                      the last five
+  everlog cat -f s-7@-1.. | jq .type        the last one and those to come
   everlog cat --id 'odd@7' --seq 3          an id that holds an @";
 
 const EXPORT_HELP: &str = "\

@@ -62,6 +62,19 @@ impl Position {
         }
     }
 
+    /// First and last seq when events that are still to come count; `events` are there.
+    pub(crate) fn followed(self, events: u64) -> Result<(u64, Option<u64>), Failure> {
+        match self {
+            Self::One(seq) => Ok((seq, Some(seq))),
+            Self::Range(first, Some(last)) if first > last => {
+                Err(Failure::usage("the range ends before it begins"))
+            }
+            Self::Range(first, last) => Ok((first, last)),
+            Self::Last(n) => Ok((events.saturating_sub(n), None)),
+            Self::Turn(_) | Self::Step(_) => Err(Failure::usage("a turn or step is no range")),
+        }
+    }
+
     /// First and last seq in a session that holds `events`; nothing when no event is meant.
     pub(crate) fn seqs(self, events: u64) -> Result<Option<(u64, u64)>, Failure> {
         let end = events.checked_sub(1);

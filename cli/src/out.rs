@@ -6,6 +6,8 @@
 
 use std::io::{self, BufWriter, Write};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use crate::args::Globals;
 use crate::exit::{FAILED, Failure};
 use crate::pager::Pager;
@@ -50,6 +52,15 @@ impl Out {
     /// Hands everything to the operating system.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
         self.inner.flush().map_err(|e| failure_of(&e))
+    }
+
+    /// Whether the reader of standard output went away: seen without a write, for who waits for something to write.
+    pub(crate) fn is_closed(&self) -> bool {
+        let stdout = io::stdout();
+        let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
+            && fds.iter().any(|fd| fd.revents().contains(PollFlags::ERR))
     }
 
     /// The failure of a write through `io::Write`, which its caller saw only as an `io::Error`.

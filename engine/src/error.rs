@@ -64,6 +64,9 @@ pub enum ErrorKind {
     ReadOnly,
     /// Files or folders are open to other users: see the message for the mode to set.
     InsecurePermissions,
+    /// What a cursor or a follower stands on is not in the log: a recovery dropped it, or it is another log. Begin again
+    /// from a position that you trust.
+    Void,
 }
 
 impl ErrorKind {
@@ -87,6 +90,7 @@ impl ErrorKind {
             Self::ForkedHandle => "forked-handle",
             Self::ReadOnly => "read-only",
             Self::InsecurePermissions => "insecure-permissions",
+            Self::Void => "void",
         }
     }
 }

@@ -6,7 +6,7 @@
 //! Hd3. Dropping the last handle closes the lane, except in a child of `fork(2)`.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
@@ -44,6 +44,9 @@ pub(crate) struct StoreInner {
     pub(crate) runs: RunCache,
     /// Set by the lane when a write or sync failed, until the index was read again.
     pub(crate) failed: OnceLock<Arc<AtomicBool>>,
+    /// When the last look at all lanes began, on the clock for durations, and how many are done.
+    pub(crate) look_ns: AtomicU64,
+    pub(crate) looks: AtomicU64,
 }
 
 impl StoreInner {
@@ -102,7 +105,51 @@ impl StoreInner {
 
     /// Sees what other processes wrote.
     pub(crate) fn refresh(&self) -> Result<()> {
-        self.lanes.write().refresh()
+        let is_stale = {
+            let mut lanes = self.lanes.write();
+            lanes.refresh()?;
+            lanes.is_stale()
+        };
+        self.looks.fetch_add(1, Ordering::AcqRel);
+        if is_stale { self.drop_stale() } else { Ok(()) }
+    }
+
+    /// Sees what other processes wrote, unless another thread of this handle looked less than `age_ns` ago; whether it
+    /// looked.
+    pub(crate) fn look(&self, age_ns: u64) -> Result<bool> {
+        let now = self.vfs.monotonic_ns();
+        let last = self.look_ns.load(Ordering::Acquire);
+        if now.saturating_sub(last) < age_ns {
+            return Ok(false);
+        }
+        // Of two at once one looks.
+        let first = self.look_ns.compare_exchange(last, now, Ordering::AcqRel, Ordering::Acquire);
+        if first.is_err() && age_ns > 0 {
+            return Ok(false);
+        }
+        self.refresh().map(|()| true)
+    }
+
+    /// Sees what another process wrote to one lane.
+    pub(crate) fn refresh_lane(&self, no: crate::LaneNo) -> Result<()> {
+        let is_stale = {
+            let mut lanes = self.lanes.write();
+            lanes.refresh_lane(no)?;
+            lanes.is_stale()
+        };
+        if is_stale { self.drop_stale() } else { Ok(()) }
+    }
+
+    /// Reads the index again: it holds what a recovery has dropped since.
+    fn drop_stale(&self) -> Result<()> {
+        let failed = self.own_lane().filter(|lane| lane.poison.get().is_some());
+        match failed {
+            Some(lane) => {
+                lane.failed.store(true, Ordering::Release);
+                self.hold_readers()
+            }
+            None => self.read_anew(),
+        }
     }
 
     /// Stages a control frame of a session.
@@ -129,7 +176,30 @@ impl StoreInner {
         let Some(lane) = self.own_lane() else { return Ok(()) };
         let closed = lane.close();
         lane.let_go();
+        if closed.is_ok() {
+            self.read_on(&lane);
+        }
         closed
+    }
+
+    /// The lane is free for others from now on: what they write to it is read like any.
+    fn read_on(&self, lane: &Lane) {
+        let (segment, offset) = lane.written_place();
+        let (gsn, next_session) = {
+            let stage = lane.stage.lock();
+            (stage.gsn, stage.next_session)
+        };
+        let mut lanes = self.lanes.write();
+        if lanes.own != Some(lane.no) {
+            return;
+        }
+        lanes.own = None;
+        if let Some(view) = lanes.views.get_mut(&lane.no) {
+            view.at = Some((segment, offset));
+            view.is_read = true;
+            view.next_gsn = gsn;
+            view.next_session = next_session;
+        }
     }
 }
 

@@ -62,10 +62,10 @@ pub use options::Planted;
 pub use options::{Level, ReadMode, StoreOptions};
 pub use recovery::report::{DamagedRange, RecoveryReport};
 pub use session::{
-    Events, Landmark, LandmarkKind, NewSession, PreparedBatch, Receipt, Session, SessionInfo,
-    SessionWriter,
+    Events, Follow, FollowOptions, Landmark, LandmarkKind, NewSession, PreparedBatch, Receipt,
+    ReceiptFuture, Session, SessionInfo, SessionWriter,
 };
-pub use store::{HeldSession, Store, StoreInfo};
+pub use store::{Cursor, HeldSession, Store, StoreEvent, StoreInfo, Subscription};
 pub use surface::{Surface, SurfacePlan, SurfaceRefusal};
 pub use types::{EventId, LaneNo, SegmentNo, Seq, SessionId, SessionNo};
 

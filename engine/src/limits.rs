@@ -42,6 +42,8 @@ pub const LINE_BYTES_MAX: usize = 64 << 20;
 pub const SEGMENT_BYTES_MIN: u64 = 256 << 10;
 /// Size of the first segment of a lane.
 pub const SEGMENT_BYTES_FIRST: u64 = 4 << 20;
+/// Longest text of a cursor, in bytes: one of all lanes fits.
+pub const CURSOR_BYTES_MAX: usize = 4 << 20;
 /// Size up to which segments double.
 pub const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 /// Largest segment, reached only by a batch that needs it.

@@ -83,6 +83,10 @@ pub enum Planted {
     CreateWithoutLock,
     /// A forked child's drop lets go of the parent's locks.
     ForkedDropUnlocks,
+    /// A follower goes on in the newest segment although it has not come to the end of the one before.
+    FollowSkipsRotation,
+    /// The future of a receipt does not look again once its waker is kept.
+    WakeLost,
 }
 
 /// Options of [`Store::create`](crate::Store::create) and [`Store::open`](crate::Store::open), which check their ranges.

@@ -59,7 +59,7 @@ fn expect<T>(outcome: everlog::Result<T>, kind: ErrorKind) -> Error {
     err
 }
 
-fn store_error() -> [(ErrorKind, fn()); 16] {
+fn store_error() -> [(ErrorKind, fn()); 17] {
     [
         (ErrorKind::Invalid, invalid),
         (ErrorKind::Limit, limit),
@@ -77,6 +77,7 @@ fn store_error() -> [(ErrorKind, fn()); 16] {
         (ErrorKind::ForkedHandle, forked_handle),
         (ErrorKind::ReadOnly, read_only),
         (ErrorKind::InsecurePermissions, insecure_permissions),
+        (ErrorKind::Void, void),
     ]
 }
 
@@ -248,6 +249,16 @@ fn read_only() {
     expect(import, ErrorKind::ReadOnly);
     store.close().unwrap();
     expect(append(&mut writer, Level::Os), ErrorKind::ReadOnly);
+}
+
+fn void() {
+    let (machine, _process, store, _writer) = site();
+    let elsewhere = SimMachine::new(6);
+    let other = Arc::new(elsewhere.process("p"));
+    let other = Store::create_on(other, Path::new(PATH), options()).unwrap();
+    let foreign = other.subscribe(&store.cursor().unwrap(), Default::default());
+    assert_eq!(expect(foreign, ErrorKind::Void).field(), Some("cursor"));
+    drop(machine);
 }
 
 fn insecure_permissions() {

@@ -6,10 +6,12 @@
 use everlog::dsh::write_event;
 use everlog::{Error, ErrorKind, Session};
 
+use super::follow::{self, Plan};
 use crate::args::{Cat, Globals};
 use crate::exit::{DAMAGE, Failure};
 use crate::naming::{self, Position};
 use crate::out::Out;
+use crate::text::Style;
 use crate::{find, signal};
 
 /// Ranges of missing seqs that a message names; the rest is counted.
@@ -26,6 +28,15 @@ pub(crate) fn run(globals: &Globals, args: &Cat) -> Result<(), Failure> {
         (None, None) => return Err(Failure::usage("no session is named")),
     };
     let position = position.unwrap_or(Position::Range(0, None));
+    if args.follow || args.durable {
+        if !args.follow {
+            // An event that is not there is an error, when it is not waited for.
+            position.seqs(session.next_seq())?;
+        }
+        let (first, last) = position.followed(session.next_seq())?;
+        let plan = Plan { first, last, wait: args.follow, durable: args.durable };
+        return follow::run(&session, &plan, Style::for_stderr(globals.color));
+    }
     let mut printer =
         Printer { session: &session, out: Out::new(), line: Vec::new(), missing: Vec::new() };
     if let Some((first, last)) = position.seqs(session.next_seq())? {
@@ -39,7 +50,7 @@ pub(crate) fn run(globals: &Globals, args: &Cat) -> Result<(), Failure> {
     }
 }
 
-/// The failure that names what could not be read.
+/// The failure that names seqs which are missing.
 pub(super) fn damaged(missing: &[(u64, u64)]) -> Failure {
     let events: u64 = missing.iter().map(|(first, last)| last - first + 1).sum();
     let mut shown = Vec::new();
@@ -120,7 +131,8 @@ impl Printer<'_> {
     }
 }
 
-fn is_damage(error: &Error) -> bool {
+/// Whether an error speaks of stored events, so that others can be read all the same.
+pub(super) fn is_damage(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Diverged)
 }
 

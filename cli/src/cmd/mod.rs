@@ -4,6 +4,7 @@ mod append;
 mod cat;
 mod check;
 mod export;
+mod follow;
 mod import;
 mod import_report;
 mod info;

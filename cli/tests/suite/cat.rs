@@ -129,3 +129,59 @@ fn a_full_disk_is_said() {
         assert!(String::from_utf8_lossy(&output.stderr).contains("write to standard output"));
     }
 }
+
+/// A `cat -f` that runs, its lines, and its end.
+struct Following {
+    child: std::process::Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Following {
+    fn start(place: &Place, args: &[&str]) -> Self {
+        let mut command = place.command(&Place::with_store(args));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    fn seq(&mut self) -> u64 {
+        seqs(&self.lines.next().unwrap().unwrap())[0]
+    }
+
+    fn interrupt(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    }
+
+    fn code(mut self) -> Option<i32> {
+        drop(self.lines);
+        self.child.wait().unwrap().code()
+    }
+}
+
+#[test]
+fn a_session_is_followed_across_processes() {
+    let place = Place::new();
+    place.grow("s-777", 3);
+    let mut all = Following::start(&place, &["cat", "-f", "s-777"]);
+    let mut last = Following::start(&place, &["cat", "--follow", "--durable", "s-777@-1.."]);
+    let mut until = Following::start(&place, &["cat", "-f", "s-777@1..6"]);
+    assert_eq!([all.seq(), all.seq(), all.seq(), last.seq()], [0, 1, 2, 2]);
+    for more in [1, 3] {
+        // A process of its own each time, in the lane that the one before left.
+        place.grow("s-777", more);
+    }
+    assert_eq!([all.seq(), all.seq(), all.seq(), all.seq()], [3, 4, 5, 6]);
+    assert_eq!([last.seq(), last.seq(), last.seq(), last.seq()], [3, 4, 5, 6]);
+    assert_eq!((1..=6).map(|_| until.seq()).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+    // The range is at its end.
+    assert_eq!(until.child.wait().unwrap().code(), Some(0));
+    all.interrupt();
+    assert_eq!(all.child.wait().unwrap().code(), Some(130));
+    assert_eq!(last.code(), Some(141), "the reader of a quiet follower went away");
+    let safe = place.ever(&["cat", "--durable", "s-777@4.."]).exits(0).text();
+    assert_eq!(seqs(&safe), [4, 5, 6]);
+    place.ever(&["cat", "--durable", "s-777@7"]).exits(1);
+    place.ever(&["cat", "-f", "s-777@5..3"]).exits(2);
+}

@@ -80,6 +80,7 @@ pub(crate) struct LaneView {
     pub(crate) held_at: Option<(SegmentNo, u64)>,
     /// Whether this handle recovered the lane: what its slot said before does not count.
     pub(crate) recovered: bool,
+    pub(super) proof: super::proof::Proof,
 }
 
 impl LaneView {
@@ -111,6 +112,7 @@ impl LaneView {
             pool,
             held_at: None,
             recovered: false,
+            proof: super::proof::Proof::default(),
         }
     }
 
@@ -335,6 +337,7 @@ impl LaneView {
             };
             let Some(segment) = self.segments.get(&no).cloned() else { return Ok(()) };
             let known_end = self.known_end(no);
+            self.note_end(from, known_end);
             let held = self.held_at.filter(|h| h.0 == no);
             let limit = known_end.unwrap_or_else(|| self.limit_of(&segment));
             let limit = held.map_or(limit, |h| limit.min(h.1));
@@ -571,6 +574,7 @@ impl LaneView {
         }
         self.next_gsn = h.gsn + u64::from(h.count);
         self.frames += 1;
+        self.note_mark(segment.no(), offset, &h);
         if matches!(h.kind, kind::CREATE | kind::FORK) {
             let counter = crate::SessionNo(h.session).counter();
             if crate::SessionNo(h.session).home_lane() == self.no {

@@ -30,6 +30,8 @@ pub(crate) struct Lanes {
     pub(crate) own: Option<LaneNo>,
     pub(crate) index: Index,
     pub(crate) pool: Arc<Pool>,
+    /// Counts how often all was read again: what was read before may be gone.
+    pub(crate) readings: u64,
 }
 
 impl Lanes {
@@ -50,6 +52,7 @@ impl Lanes {
             own: None,
             index: Index::default(),
             pool: Arc::default(),
+            readings: 0,
         }
     }
 
@@ -100,7 +103,6 @@ impl Lanes {
         view.advance(&mut self.index, if first { AtBad::Resync } else { AtBad::Stop })
     }
 
-    /// Reads one lane again from its start: a recovery changed what it holds.
     pub(crate) fn segment(&self, lane: LaneNo, no: SegmentNo) -> Option<Arc<Segment>> {
         self.views.get(&lane)?.segments.get(&no).cloned()
     }

@@ -9,6 +9,7 @@ pub(crate) mod block;
 pub(crate) mod hash;
 pub(crate) mod lane_view;
 pub(crate) mod load;
+pub(crate) mod proof;
 pub(crate) mod runs;
 pub(crate) mod table;
 

@@ -56,6 +56,8 @@ pub(crate) struct Record {
     pub(crate) is_fork: bool,
     /// Whether it is an import that was not published.
     pub(crate) pending: bool,
+    /// Where its import was published, and the seq up to which it went.
+    pub(crate) published: Option<(Place, Seq)>,
     pub(crate) hidden: bool,
     pub(crate) epoch: u32,
     pub(crate) hand_overs: Vec<HandOver>,
@@ -258,7 +260,10 @@ impl Table {
                 let h = HandOver { session_epoch: control.session_epoch, first_seq: seq, prev, at };
                 r.hand_overs.push(h);
             }
-            Body::Publish => r.pending = false,
+            Body::Publish => {
+                r.pending = false;
+                r.published = Some((at, seq));
+            }
             Body::Rm => r.hidden = true,
             Body::Restore => r.hidden = false,
             _ => {}
@@ -278,6 +283,7 @@ impl Table {
             created: at,
             is_fork: matches!(control.body, Body::Fork { .. }),
             pending: control.flags & CREATE_PENDING != 0,
+            published: None,
             hidden: false,
             epoch: 0,
             hand_overs: Vec::new(),

@@ -31,7 +31,10 @@ impl Lane {
             return Ok(());
         }
         self.alive_or_unknown()?;
-        self.write_staged(&mut writer)
+        let done = self.write_staged(&mut writer);
+        drop(writer);
+        self.tell();
+        done
     }
 
     /// Makes everything up to `pos` survive the machine.
@@ -45,7 +48,9 @@ impl Lane {
             if !self.is_durable(pos) {
                 let sync_ns = self.counters.sync_ns.load(Ordering::Relaxed);
                 lead.gather((2 * sync_ns).min(GATHER_NS_MAX), &|| self.vfs.monotonic_ns());
-                self.lead_sync()?;
+                let done = self.lead_sync();
+                self.tell();
+                done?;
             }
             drop(lead);
         }

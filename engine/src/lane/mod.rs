@@ -11,6 +11,7 @@
 //! # Units
 //! `pos`: bytes staged since the handle opened. `offset`: bytes from the start of a segment file.
 
+pub(crate) mod bell;
 pub(crate) mod commit;
 pub(crate) mod gate;
 pub(crate) mod open;
@@ -100,6 +101,10 @@ pub(crate) struct Lane {
     /// Tells the handle that the index must be read again, no further than what is durable.
     pub(crate) failed: Arc<AtomicBool>,
     pub(crate) counters: Counters,
+    /// Rung when the index got a frame of this lane, and when it was written or became durable.
+    pub(crate) bell: Arc<bell::Bell>,
+    /// Futures that wait for this lane.
+    pub(crate) promises: Arc<bell::Promises>,
 }
 
 impl Lane {
@@ -137,6 +142,16 @@ impl Lane {
         err
     }
 
+    /// Tells those who wait that the lane was written, became durable, or failed. Called with no lock held.
+    fn tell(&self) {
+        let reached = || bell::Reach {
+            written: self.written.load(Ordering::Acquire),
+            durable: self.durable.load(Ordering::Acquire),
+        };
+        self.promises.settle(&reached, &|| self.poison.get().is_some());
+        self.bell.ring();
+    }
+
     /// Writes the slot with what is known now; not synced.
     pub(crate) fn write_slot(&self, w: &mut Writer) -> Result<()> {
         let written = self.written.load(Ordering::Acquire);
@@ -157,6 +172,13 @@ impl Lane {
         let writer = self.write.lock();
         let durable = self.durable.load(Ordering::Acquire);
         (writer.active.segment.no(), writer.active.durable_offset(durable))
+    }
+
+    /// Segment and offset up to which everything was written.
+    pub(crate) fn written_place(&self) -> (crate::SegmentNo, u64) {
+        let writer = self.write.lock();
+        let written = self.written.load(Ordering::Acquire);
+        (writer.active.segment.no(), writer.active.durable_offset(written))
     }
 
     /// Position up to which the log is staged.

@@ -38,6 +38,8 @@ pub(crate) struct LaneSite {
     pub(crate) quarantine: Arc<dyn VfsDir>,
     pub(crate) quarantine_path: PathBuf,
     pub(crate) options: StoreOptions,
+    /// Rung by the lanes that are taken.
+    pub(crate) bell: Arc<super::bell::Bell>,
 }
 
 /// A lane whose flock is held.
@@ -409,6 +411,8 @@ impl LaneSite {
             poison: OnceLock::new(),
             failed: Arc::default(),
             counters: Counters::default(),
+            bell: self.bell.clone(),
+            promises: Arc::default(),
         };
         lane.show_open(r.failed)?;
         let lane = Arc::new(lane);

@@ -130,7 +130,10 @@ impl Lane {
         if stage.unsynced_since_ns.is_none() {
             stage.unsynced_since_ns = Some(self.vfs.monotonic_ns());
         }
-        Ok(Ticket { pos: stage.pos, place, first })
+        let pos = stage.pos;
+        drop(stage);
+        self.bell.ring_after_lock();
+        Ok(Ticket { pos, place, first })
     }
 
     /// Number for a new session of this lane.

@@ -3,7 +3,8 @@
 //! # Invariants
 //! U1. An event that nobody waits for is synced after the write-behind bound: `sync_delay_ms`, or 20 times the smoothed
 //!     time of a sync where that is more, so that many processes on one disk do not starve each other.
-//! U2. The thread holds no strong reference while it sleeps: dropping the store ends it.
+//! U2. What the future of a receipt asks for is done at once.
+//! U3. The thread holds no strong reference while it sleeps: dropping the store ends it.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -20,8 +21,15 @@ const INDEX_AT_CLOSE_BYTES: u64 = 64 << 10;
 impl Lane {
     /// Does what is due. Called by the thread of the lane, or by a simulated machine.
     pub(crate) fn upkeep(&self) -> Result<()> {
+        let asked = self.promises.asked();
         if self.poison.get().is_some() {
             return Ok(());
+        }
+        if asked.written > 0 {
+            self.flush_to(asked.written)?;
+        }
+        if asked.durable > 0 {
+            self.sync_to(asked.durable)?;
         }
         let now = self.vfs.monotonic_ns();
         let bound = self.sync_delay_ns();
@@ -127,9 +135,11 @@ pub(crate) fn start(lane: &Arc<Lane>) {
     let generation = lane.vfs.fork_generation();
     let jitter = lane.vfs.random_u64() % 64;
     let tick = Duration::from_millis((lane.options.sync_delay_ms / 4).clamp(1, 50) + jitter / 16);
+    let promises = lane.promises.clone();
+    let tended = lane.promises.clone();
     let spawned = std::thread::Builder::new().name("everlog-upkeep".into()).spawn(move || {
         loop {
-            std::thread::sleep(tick);
+            promises.wait_for_work(tick);
             let Some(lane) = weak.upgrade() else { return };
             if lane.vfs.fork_generation() != generation || lane.stage.lock().closed {
                 return;
@@ -140,6 +150,6 @@ pub(crate) fn start(lane: &Arc<Lane>) {
             }
         }
     });
-    // Without a thread the bound is kept only by those who call.
-    drop(spawned);
+    // Without a thread the bound is kept only by those who call, and futures do their work themselves.
+    tended.tend(spawned.is_ok());
 }

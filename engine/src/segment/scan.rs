@@ -14,6 +14,8 @@ use crate::format::frame::{self, FrameHeader, HEADER_BYTES};
 use crate::segment::file::Segment;
 
 const WINDOW: usize = 256 << 10;
+/// The first window: a follower looks for a few new frames, a thousand times a second.
+const WINDOW_FIRST: usize = 16 << 10;
 
 /// What the walk met.
 #[derive(Debug)]
@@ -37,13 +39,23 @@ pub(crate) struct Scan<'s> {
     window: Vec<u8>,
     window_at: u64,
     window_len: usize,
+    /// Bytes of the next window.
+    window_next: usize,
 }
 
 impl<'s> Scan<'s> {
     /// Starts at `from`, a frame boundary, and goes no further than `limit`.
     pub(crate) fn new(segment: &'s Segment, from: u64, limit: u64) -> Self {
         let limit = limit.min(segment.frames_limit());
-        Self { segment, at: from, limit, window: Vec::new(), window_at: 0, window_len: 0 }
+        Self {
+            segment,
+            at: from,
+            limit,
+            window: Vec::new(),
+            window_at: 0,
+            window_len: 0,
+            window_next: WINDOW_FIRST,
+        }
     }
 
     /// The next step. After `Zero` or `Bad` the walk stays where it is until `resync` or `skip_to`.
@@ -141,7 +153,9 @@ impl<'s> Scan<'s> {
         if offset >= self.window_at && end <= self.window_at + wide(self.window_len) {
             return Ok(true);
         }
-        let want = len.max(WINDOW).min(narrow(self.limit.saturating_sub(offset))).max(len);
+        let room = narrow(self.limit.saturating_sub(offset));
+        let want = len.max(self.window_next).min(room).max(len);
+        self.window_next = (self.window_next * 4).min(WINDOW);
         if self.window.len() < want {
             self.window.resize(want, 0);
         }

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::format::events::Events as FrameEvents;
 use crate::format::frame::flag;
-use crate::types::Seq;
+use crate::types::{EventId, Seq};
 
 /// Events of a range of a session, in order; can be taken from the end as well. [`Session::iter`], [`Session::range`]
 /// and [`Session::last`] make one. It sees what was there when it was made, and reads one frame at a time.
@@ -36,6 +36,8 @@ pub struct Events {
     front: VecDeque<Event>,
     back: VecDeque<Event>,
     payload: Vec<u8>,
+    /// Seq and identity of the first event of the frame that was read last.
+    origin: Option<(Seq, EventId)>,
 }
 
 impl Events {
@@ -47,7 +49,42 @@ impl Events {
             front: VecDeque::new(),
             back: VecDeque::new(),
             payload: Vec::new(),
+            origin: None,
         }
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Seq of the first event that was not read yet.
+    pub(crate) fn unread(&self) -> Seq {
+        self.next
+    }
+
+    /// Goes on up to `end`; never back.
+    pub(crate) fn extend_to(&mut self, end: Seq) {
+        self.end = self.end.max(end);
+    }
+
+    /// Takes back what was read from `seq` on and where it would have ended.
+    pub(crate) fn retract(&mut self, seq: Seq) {
+        self.front.clear();
+        self.next = seq;
+        self.end = seq;
+    }
+
+    /// Goes on from `seq`, without what is before.
+    pub(crate) fn skip_to(&mut self, seq: Seq) {
+        self.front.clear();
+        self.next = seq;
+        self.end = self.end.max(seq);
+    }
+
+    /// Identity of an event of the frame that was read last.
+    pub(crate) fn id_of(&self, seq: Seq) -> Option<EventId> {
+        let (first, id) = self.origin?;
+        Some(EventId { gsn: id.gsn + seq.checked_sub(first)?, ..id })
     }
 
     /// Loads the events of the frame that holds `seq`, cut to what is not given yet. On an error, says which seqs
@@ -65,6 +102,8 @@ impl Events {
         let f = located.frame;
         let whole = |e: Error| (tag(e), f.first_seq, f.first_seq + u64::from(f.count));
         let (h, _) = self.session.frame_of(seq, &mut self.payload).map_err(whole)?;
+        let (lane, epoch) = (located.place.lane, located.segment.header.epoch);
+        self.origin = Some((h.seq, EventId { lane, epoch, gsn: h.gsn }));
         let bad = |fault: crate::format::Fault| whole(Error::corrupt(fault.clause()));
         let mut events =
             FrameEvents::open(&self.payload, h.count, h.flags & flag::RESTARTS != 0, h.seq)

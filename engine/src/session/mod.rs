@@ -7,16 +7,20 @@
 
 mod events;
 mod fold;
+pub(crate) mod follow;
 mod new;
 mod prepared;
+mod promise;
 mod read;
 mod receipt;
 mod structure;
 mod write;
 
 pub use events::Events;
+pub use follow::{Follow, FollowOptions};
 pub use new::{NewSession, SessionInfo};
 pub use prepared::PreparedBatch;
+pub use promise::ReceiptFuture;
 pub use read::Session;
 pub use receipt::Receipt;
 pub use structure::{Landmark, LandmarkKind};

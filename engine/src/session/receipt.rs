@@ -24,9 +24,9 @@ use crate::types::{EventId, Seq};
 #[derive(Clone, Debug)]
 #[must_use = "a receipt says whether the events are safe"]
 pub struct Receipt {
-    lane: Arc<Lane>,
+    pub(super) lane: Arc<Lane>,
     generation: u64,
-    pos: u64,
+    pub(super) pos: u64,
     first_seq: Seq,
     last_seq: Seq,
     first_id: EventId,
@@ -85,7 +85,7 @@ impl Receipt {
         }
     }
 
-    fn guard(&self) -> Result<()> {
+    pub(super) fn guard(&self) -> Result<()> {
         if self.lane.vfs.fork_generation() == self.generation {
             return Ok(());
         }

@@ -163,7 +163,7 @@ impl StoreInner {
     }
 
     /// Reads the whole index again (Ln1, Ln2).
-    fn read_anew(&self) -> Result<()> {
+    pub(crate) fn read_anew(&self) -> Result<()> {
         let own = self.own_lane();
         let Some(lane) = own else {
             let mut lanes = self.lanes.write();
@@ -200,6 +200,7 @@ impl Lanes {
         let ids = (self.store_id, self.boot_id);
         let mut fresh = Self::new(self.dir.clone(), self.path.clone(), ids, self.mapped);
         fresh.pool = self.pool.clone();
+        fresh.readings = self.readings + 1;
         let again = |v: &LaneView| v.anew(ids, self.mapped, self.pool.clone());
         fresh.views = self.views.iter().map(|(no, v)| (*no, again(v))).collect();
         fresh

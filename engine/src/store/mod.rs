@@ -6,12 +6,16 @@
 //! St3. Reading takes no lock that another process could wait for.
 
 mod create;
+mod cursor;
+mod given;
 mod handle;
 mod held;
 mod info;
 mod lanes;
 mod open;
+mod subscribe;
 mod take_over;
+mod track;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,8 +25,11 @@ use crate::handle::StoreInner;
 use crate::options::StoreOptions;
 use crate::vfs::{OsVfs, Vfs};
 
+pub use cursor::Cursor;
+pub use given::StoreEvent;
 pub use held::HeldSession;
 pub use info::StoreInfo;
+pub use subscribe::Subscription;
 
 /// An open store. Cloning gives another handle on the same open store; the last one dropped closes it.
 ///

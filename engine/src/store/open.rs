@@ -1,6 +1,7 @@
 //! Opening a store: who it is, whether it may be used, and what all its lanes hold.
 
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
@@ -45,6 +46,7 @@ pub(crate) fn open(
         root: root.clone(),
         quarantine_path: path.join(name::QUARANTINE),
         options: options.clone(),
+        bell: Arc::default(),
     };
     let locks = Locks::new(vfs.clone(), root.open_dir(name::LOCKS)?, options.clone());
     Ok(Arc::new(StoreInner {
@@ -59,6 +61,8 @@ pub(crate) fn open(
         kept: Mutex::new(Vec::new()),
         runs: RunCache::new(options.frame_cache_bytes),
         failed: OnceLock::new(),
+        look_ns: AtomicU64::new(0),
+        looks: AtomicU64::new(0),
         vfs,
         options,
     }))

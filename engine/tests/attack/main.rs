@@ -5,6 +5,7 @@
 mod faults;
 mod hostile;
 mod kit;
+mod live;
 mod lost;
 mod marks;
 mod reads;

@@ -182,6 +182,7 @@ pub fn options() -> StoreOptions {
             "ForkedDropUnlocks" => Planted::ForkedDropUnlocks,
             "CreateWithoutLock" => Planted::CreateWithoutLock,
             "DeadLaneNotRecovered" => Planted::DeadLaneNotRecovered,
+            "FollowSkipsRotation" => Planted::FollowSkipsRotation,
             other => panic!("no fault {other}"),
         });
     }

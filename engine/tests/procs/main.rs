@@ -19,6 +19,7 @@
 
 mod acks;
 mod disk;
+mod follow;
 mod fork;
 mod full;
 mod group;
@@ -44,6 +45,10 @@ fn child_entry() {
         "import" => imports::import(),
         "fork" => fork::forker(),
         "modes" => disk::modes(),
+        "stream" => follow::stream(),
+        "follow" => follow::follow(),
+        "log" => follow::log(),
+        "idle" => follow::idle(),
         "make-store" => makers::make_store(),
         "make-sessions" => makers::make_sessions(),
         other => panic!("no role {other}"),
