@@ -28,7 +28,7 @@ use crate::index::Place;
 use crate::segment::{Scan, Step};
 use crate::session::follow::{FollowOptions, Pacer, Scope, wait_for};
 use crate::session::{Events, Session};
-use crate::types::{EventId, LaneNo, Seq, SessionId, SessionNo};
+use crate::types::{EventId, LaneNo, SessionId, SessionNo};
 
 /// Bytes of frames that are read of a lane before the next lane has its turn.
 const TURN_BYTES: u64 = 64 << 10;
