@@ -175,6 +175,16 @@ pub struct EventRef<'a> {
 }
 
 impl EventRef<'_> {
+    /// Tells two events of one place apart: a checksum of what was stored.
+    pub(crate) fn mark(&self) -> u32 {
+        let mut sum = crc32fast::Hasher::new();
+        sum.update(&self.seq.to_le_bytes());
+        sum.update(&self.time_ms.to_le_bytes());
+        sum.update(self.event_type);
+        sum.update(self.data);
+        sum.finalize()
+    }
+
     /// A copy that owns its bytes.
     #[must_use]
     pub fn to_owned(&self) -> Event {

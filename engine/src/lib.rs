@@ -22,6 +22,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`Session::follow`] and [`Store::subscribe`] read on while this process and others write; [`Receipt`] is also a future.
+//!
 //! The format is specified in `docs/format.md`, what recovery does in `docs/recovery.md`.
 
 mod accept;

@@ -136,7 +136,7 @@ impl Promises {
             self.count.fetch_add(1, Ordering::SeqCst);
         }
         drop(ledger);
-        // Against the fence in `settle`: the caller looks again, or its waker is seen there.
+        // Against the fence in `ring`: the caller looks again, or its waker is seen there.
         fence(Ordering::SeqCst);
         key
     }
@@ -182,9 +182,9 @@ impl Promises {
         self.tended.store(tended, Ordering::Release);
     }
 
-    /// Wakes those whose position is reached; all of them when the lane `failed`.
+    /// Wakes those whose position is reached; all of them when the lane `failed`. The bell was rung before: its fence
+    /// stands between the change and this.
     pub(crate) fn settle(&self, reached: &dyn Fn() -> Reach, failed: &dyn Fn() -> bool) {
-        fence(Ordering::SeqCst);
         if self.count.load(Ordering::SeqCst) == 0 {
             return;
         }

@@ -148,8 +148,8 @@ impl Lane {
             written: self.written.load(Ordering::Acquire),
             durable: self.durable.load(Ordering::Acquire),
         };
-        self.promises.settle(&reached, &|| self.poison.get().is_some());
         self.bell.ring();
+        self.promises.settle(&reached, &|| self.poison.get().is_some());
     }
 
     /// Writes the slot with what is known now; not synced.

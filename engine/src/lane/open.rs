@@ -261,13 +261,17 @@ impl LaneSite {
             p.next_gsn = p.next_gsn.max(gsn);
             p.next_session = p.next_session.max(session);
         }
+        let named = |s: &Slot| s.segment == segment.no() && s.salt == segment.header.salt;
+        if slot.as_ref().is_some_and(|s| named(s) && s.written_end > p.end) {
+            // Written, perhaps read by others, and gone without a trace: those ids must not be given again.
+            p.new_epoch = true;
+        }
         let used = held.dir.list()?.iter().filter_map(|e| name::parse_segment(&e.name)).max();
         let next_no = used.unwrap_or(0).max(segment.no()) + 1;
         let mut report =
             self.report(&held, segment, slot.as_ref(), (&found, &p), least.is_some(), same_boot);
         let site = self.site(&held);
         let rw = self.reopen(&held, segment)?;
-        let named = |s: &Slot| s.segment == segment.no() && s.salt == segment.header.salt;
         if !slot.as_ref().is_some_and(named) {
             // The slot names a segment once its header is durable. Until then a sync of it may have failed.
             apply::rewrite(&rw, 0, HEADER_LEN)?;

@@ -177,8 +177,8 @@ pub struct Follow {
     events: Events,
     options: FollowOptions,
     pacer: Pacer,
-    /// The event that was given last.
-    last: Option<(Seq, EventId)>,
+    /// The event that was given last, and its mark.
+    last: Option<(Seq, EventId, u32)>,
     /// The index that `last` was read from.
     readings: u64,
     /// A hole in the session, and the looks at all lanes that were done when it was seen first.
@@ -316,7 +316,8 @@ impl Follow {
             let at = self.events.unread();
             match self.events.next() {
                 Some(Ok(event)) => {
-                    self.last = self.events.id_of(event.seq).map(|id| (event.seq, id));
+                    let mark = event.as_ref().mark();
+                    self.last = self.events.id_of(event.seq).map(|id| (event.seq, id, mark));
                     return Ok(Some(event));
                 }
                 // It was taken back since it was seen.
@@ -393,12 +394,18 @@ impl Follow {
         if readings == self.readings {
             return Ok(());
         }
-        let found = self.last.map(|(seq, id)| (seq, id, session.event_id(seq)));
+        let found = self.last.map(|(seq, id, mark)| {
+            let here = session.event_id(seq);
+            let same = here.and_then(|here| {
+                Ok(here == id && session.with(seq, &mut |event| event.mark())? == mark)
+            });
+            (seq, same)
+        });
         self.readings = readings;
         match found {
             None => {}
-            Some((seq, id, Ok(found))) if found == id => self.events.retract(seq + 1),
-            Some((seq, _, Err(e))) if !matches!(e.kind(), ErrorKind::NotFound) => {
+            Some((seq, Ok(true))) => self.events.retract(seq + 1),
+            Some((seq, Err(e))) if !matches!(e.kind(), ErrorKind::NotFound) => {
                 self.events.retract(seq + 1);
                 return Err(e);
             }

@@ -1,8 +1,9 @@
 //! Where a reader of the whole store is: a position in each lane, as an opaque text.
 //!
 //! # Invariants
-//! Cu1. A position in a lane is the identity of the last event that was given there, so that it can be told whether the
-//!      log still holds that event.
+//! Cu1. A position in a lane is the identity of the last event that was given there and a mark of its content, so that
+//!      it can be told whether the log still holds that event: after a power cut another may have the identity of one that
+//!      was never synced.
 //! Cu2. Any text is judged before it is used: length, number of lanes, ranges and checksum are bounded and checked.
 //!
 //! # Units
@@ -26,6 +27,8 @@ pub(crate) struct At {
     /// Epoch of the event before `gsn`.
     pub(crate) epoch: u32,
     pub(crate) gsn: u64,
+    /// Mark of that event; none where it was not the one given last.
+    pub(crate) mark: Option<u32>,
     /// The imported session whose events were given last, and how many of them.
     pub(crate) import: Option<(SessionNo, Seq)>,
 }
@@ -77,7 +80,10 @@ impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = format!("{VERSION}.{:016x}", self.store.unwrap_or(0));
         for (lane, at) in &self.lanes {
-            write!(text, ".{lane:x}-{:x}-{:x}", at.epoch, at.gsn)?;
+            write!(text, ".{lane:x}-{:x}-{:x}-", at.epoch, at.gsn)?;
+            if let Some(mark) = at.mark {
+                write!(text, "{mark:x}")?;
+            }
             if let Some((session, seq)) = at.import {
                 write!(text, "-{:x}-{seq:x}", session.0)?;
             }
@@ -102,6 +108,10 @@ fn entry(text: &str) -> Result<(LaneNo, At)> {
     let lane = next(limits::LANES_MAX as u64 - 1)? as LaneNo;
     let epoch = next(u64::from(u32::MAX))? as u32;
     let gsn = next(limits::SAFE_INTEGER_MAX)?;
+    let mark = match parts.next() {
+        Some("") => None,
+        mark => Some(hex(mark.unwrap_or(""), u64::from(u32::MAX))? as u32),
+    };
     let import = match parts.next() {
         None => None,
         Some(session) => {
@@ -112,7 +122,7 @@ fn entry(text: &str) -> Result<(LaneNo, At)> {
     if gsn == 0 || parts.next().is_some() {
         return Err(bad("a position in it is none"));
     }
-    Ok((lane, At { epoch, gsn, import }))
+    Ok((lane, At { epoch, gsn, mark, import }))
 }
 
 impl FromStr for Cursor {
@@ -151,8 +161,8 @@ mod tests {
     use crate::ErrorKind;
 
     fn cursor() -> Cursor {
-        let at = |gsn| At { epoch: 2, gsn, import: None };
-        let burst = At { import: Some((SessionNo::join(7, 3), 12)), ..at(99) };
+        let at = |gsn| At { epoch: 2, gsn, mark: Some(77), import: None };
+        let burst = At { import: Some((SessionNo::join(7, 3), 12)), mark: None, ..at(99) };
         let lanes = [(0, at(1)), (7, burst), (65_534, at(limits::SAFE_INTEGER_MAX))];
         Cursor { store: Some(0x1234_5678_9abc_def0), lanes: lanes.into() }
     }
@@ -182,16 +192,19 @@ mod tests {
             "1.".to_owned(),
             format!("{head}."),
             format!("{head}.0-0"),
-            format!("{head}.0-0-0"),
-            format!("{head}.ffff-0-1"),
-            format!("{head}.0-100000000-1"),
-            format!("{head}.0-0-20000000000000"),
-            format!("{head}.0-0-1-5"),
-            format!("{head}.0-0-1-5-6-7"),
-            format!("{head}.0-0-+1"),
-            format!("{head}.0-0-A"),
-            format!("{head}.1-0-1.0-0-1"),
-            format!("{head}.1-0-1.1-0-1"),
+            format!("{head}.0-0-1"),
+            format!("{head}.0-0-0-"),
+            format!("{head}.ffff-0-1-"),
+            format!("{head}.0-100000000-1-"),
+            format!("{head}.0-0-20000000000000-"),
+            format!("{head}.0-0-1-100000000"),
+            format!("{head}.0-0-1--5"),
+            format!("{head}.0-0-1-5-6"),
+            format!("{head}.0-0-1-5-6-7-8"),
+            format!("{head}.0-0-+1-"),
+            format!("{head}.0-0-A-"),
+            format!("{head}.1-0-1-.0-0-1-"),
+            format!("{head}.1-0-1-.1-0-1-"),
         ] {
             assert!(sealed(&body).parse::<Cursor>().is_err(), "{body}");
         }

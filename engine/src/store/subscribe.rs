@@ -127,7 +127,8 @@ impl Store {
 
     /// Follows all sessions from a cursor on: [`Cursor::default`] is the beginning.
     ///
-    /// Sessions that are hidden are left out. An import comes as a whole, once it is published.
+    /// Sessions that are hidden are left out. An import comes as a whole, once it is published. What this handle has only
+    /// staged is written out at each look.
     ///
     /// # Errors
     /// `Void` when the log does not hold what the cursor stands on, `Invalid` for an option out of range, `Io`,
@@ -493,7 +494,8 @@ impl Subscription {
         let given = |event: Event| {
             let gsn = h.gsn + (event.seq - h.seq);
             let id = EventId { lane: place.lane, epoch: segment.header.epoch, gsn };
-            let at = At { epoch: id.epoch, gsn: gsn + 1, import: None };
+            let mark = Some(event.as_ref().mark());
+            let at = At { epoch: id.epoch, gsn: gsn + 1, mark, import: None };
             Item { given: StoreEvent { session: seen.id.clone(), id, event }, at }
         };
         let from = h.seq + track.from_gsn.saturating_sub(h.gsn);
@@ -535,7 +537,7 @@ impl Subscription {
             events: Events::new(session, first, h.seq),
             id: seen.id.clone(),
             lane: place.lane,
-            at: At { epoch: segment.header.epoch, gsn: h.gsn, import: None },
+            at: At { epoch: segment.header.epoch, gsn: h.gsn, mark: None, import: None },
             no,
         });
     }

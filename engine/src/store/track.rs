@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use super::cursor::At;
+use super::given::each_event;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::frame::kind;
 use crate::format::index_frame::IndexFrame;
@@ -17,7 +18,7 @@ use crate::handle::StoreInner;
 use crate::index::Place;
 use crate::index::lane_view::LaneView;
 use crate::options::planted;
-use crate::segment::Segment;
+use crate::segment::{Scan, Segment, Step};
 use crate::types::{LaneNo, SegmentNo, Seq};
 
 /// A position in a lane.
@@ -85,7 +86,12 @@ impl StoreInner {
         let imports = lanes.index.table.iter().filter_map(|r| Some((r.published?, r.no)));
         let newest = imports.filter(|((at, _), _)| at.lane == no).max_by_key(|((at, _), _)| *at);
         let import = newest.map(|((_, seqs), session)| (session, seqs));
-        Ok(Some(At { epoch: segment.header.epoch, gsn, import }))
+        let (epoch, segment) = (segment.header.epoch, segment.clone());
+        let hint = view.slot.as_ref().filter(|s| s.segment == segment.no()).map(|s| s.index_offset);
+        let known_end = view.known_end(segment.no());
+        drop(lanes);
+        let mark = find(&segment, hint, known_end, last)?.mark;
+        Ok(Some(At { epoch, gsn, mark, import }))
     }
 
     /// The track of a lane that goes on behind a position; from the start of the lane without one.
@@ -127,10 +133,13 @@ impl StoreInner {
             track.import = Some((place, seqs.min(all)));
         }
         let hint = view.slot.as_ref().filter(|s| s.segment == segment.no()).map(|s| s.index_offset);
-        let is_sealed = view.known_end(segment.no()).is_some();
+        let known_end = view.known_end(segment.no());
         drop(lanes);
-        let trailer = if is_sealed { segment.trailer().map(|t| t.index_offset) } else { hint };
-        (track.offset, track.gsn) = behind_index(&segment, trailer.unwrap_or(0), last);
+        let found = find(&segment, hint, known_end, last)?;
+        (track.offset, track.gsn) = found.start;
+        if at.mark.is_some() && found.mark.is_some() && at.mark != found.mark {
+            return Err(void(no, "another event has the place of the one that it stands on"));
+        }
         (track.segment, track.from_gsn) = (segment.no(), at.gsn);
         Ok(Some(track))
     }
@@ -171,6 +180,46 @@ impl StoreInner {
 fn segment_of(view: &LaneView, gsn: u64) -> Option<&Arc<Segment>> {
     let known = view.segments.values().filter(|s| !view.rebuilt.contains(&s.no()));
     known.rev().find(|s| s.header.base_gsn <= gsn)
+}
+
+/// Where an event is.
+struct Found {
+    /// Offset and gsn of its frame, or of a place before it where the frame cannot be read.
+    start: (u64, u64),
+    mark: Option<u32>,
+}
+
+/// Looks for the event `gsn` in its segment. `hint`: an INDEX frame of a segment whose end is not known.
+fn find(segment: &Segment, hint: Option<u64>, known_end: Option<u64>, gsn: u64) -> Result<Found> {
+    let trailer = known_end.and_then(|_| segment.trailer()).map(|t| t.index_offset);
+    let start = behind_index(segment, trailer.or(hint).unwrap_or(0), gsn);
+    let mut scan = Scan::new(segment, start.0, known_end.unwrap_or(segment.frames_limit()));
+    loop {
+        match scan.step()? {
+            Step::Frame { offset, header: h, payload } if h.kind == kind::EVENTS => {
+                if h.gsn > gsn {
+                    return Ok(Found { start, mark: None });
+                }
+                if gsn < h.gsn + u64::from(h.count) {
+                    let mut mark = None;
+                    // Damage is told when the walk comes by.
+                    let _told_later = each_event(&h, payload, &mut |event| {
+                        if event.seq == h.seq + (gsn - h.gsn) {
+                            mark = Some(event.as_ref().mark());
+                        }
+                    });
+                    return Ok(Found { start: (offset, h.gsn), mark });
+                }
+                continue;
+            }
+            Step::Frame { .. } => continue,
+            Step::End => return Ok(Found { start, mark: None }),
+            Step::Zero { .. } | Step::Bad { .. } => {}
+        }
+        if scan.resync(gsn)?.is_none() {
+            return Ok(Found { start, mark: None });
+        }
+    }
 }
 
 /// The last place known by an INDEX frame from which a walk meets the event `gsn`, and the gsn that is due there.
