@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use everlog::{Cursor, Session, SessionInfo, Store};
+use everlog::{Cursor, Event, Session, SessionInfo, Store};
 
 use super::log_line::Lines;
 use super::log_live;
@@ -177,8 +177,8 @@ impl Run<'_> {
         mut range: (u64, u64),
     ) -> Result<(), Failure> {
         let mut cursors = if self.machine { Some(store.session_cursors(session)?) } else { None };
-        let mut cursor = |seq| match &mut cursors {
-            Some(cursors) => Ok(Some(cursors.after(seq)?.to_string())),
+        let mut cursor = |event: &Event| match &mut cursors {
+            Some(cursors) => Ok(Some(cursors.after(&event.as_ref())?.to_string())),
             None => Ok(None),
         };
         if !self.back && self.count != usize::MAX {
@@ -230,7 +230,7 @@ impl Run<'_> {
         let mut open: Option<(usize, Session)> = None;
         // Behind all that this list is made from: going on from there repeats nothing of it.
         let behind = store.cursor()?.to_string();
-        let mut cursor = |_| Ok(Some(behind.clone()));
+        let mut cursor = |_: &Event| Ok(Some(behind.clone()));
         while let Some(key) = if self.back { keys.pop_back() } else { keys.pop_front() } {
             let session = match open.take() {
                 Some((at, session)) if at == key.session => session,

@@ -22,8 +22,8 @@ const SESSION_COLUMNS: usize = 16;
 const TYPE_COLUMNS: usize = 20;
 const TEXT_COLUMNS_MIN: usize = 20;
 
-/// The position behind the event of that seq, as text, where there is one.
-pub(super) type CursorOf<'a> = &'a mut dyn FnMut(u64) -> Result<Option<String>, Failure>;
+/// The position behind an event, as text, where there is one.
+pub(super) type CursorOf<'a> = &'a mut dyn FnMut(&Event) -> Result<Option<String>, Failure>;
 
 /// Where entries go.
 pub(super) struct Lines {
@@ -68,7 +68,7 @@ impl Lines {
             }
             Shape::Json | Shape::Jsonl => {
                 for event in &entry.events {
-                    let cursor = cursor(event.seq)?;
+                    let cursor = cursor(event)?;
                     self.object(session, event, cursor)?;
                 }
             }

@@ -218,7 +218,7 @@ impl Live<'_> {
             return Ok(());
         }
         let subscription = &self.subscription;
-        let mut cursor = |_| Ok(Some(subscription.cursor().to_string()));
+        let mut cursor = |_: &Event| Ok(Some(subscription.cursor().to_string()));
         self.lines.put(session.as_bytes(), &entry, &mut cursor)
     }
 

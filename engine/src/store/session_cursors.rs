@@ -4,9 +4,12 @@
 //! Sc1. From the cursor behind an event a subscription gives all later events of the session, and no earlier one.
 //! Sc2. In lanes that hold none of those later events the cursor stands at what could be read when it was made.
 
+use std::collections::BTreeMap;
+
 use super::Store;
 use super::cursor::{At, Cursor, store_mark};
 use crate::error::{Error, Result};
+use crate::event::EventRef;
 use crate::index::Place;
 use crate::session::Session;
 use crate::types::{EventId, LaneNo, Seq};
@@ -21,7 +24,8 @@ use crate::types::{EventId, LaneNo, Seq};
 ///     writer.append(&everlog::NewEvent::new("note", n.as_bytes()))?;
 /// }
 /// let mut cursors = store.session_cursors(&store.session(writer.id())?)?;
-/// let mut rest = store.subscribe(&cursors.after(1)?, Default::default())?;
+/// let one = writer.read(1)?;
+/// let mut rest = store.subscribe(&cursors.after(&one.as_ref())?, Default::default())?;
 /// assert_eq!(rest.try_next()?.map(|e| e.event.seq), Some(2));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -35,6 +39,8 @@ pub struct SessionCursors {
     import: Option<(Seq, LaneNo, At)>,
     /// First seq and end of the frame that was looked at last, and the id of its first event.
     frame: Option<(Seq, Seq, EventId)>,
+    /// Positions in lanes that the session left, by the event that they stand behind.
+    left: BTreeMap<LaneNo, (Seq, At)>,
 }
 
 impl Store {
@@ -61,7 +67,14 @@ impl Store {
         let stretches =
             extents.iter().map(|e| (e.first_seq, e.end_seq(), lane_of(e.first_seq, e.lane)));
         let stretches = stretches.collect();
-        Ok(SessionCursors { session: session.clone(), base, stretches, import, frame: None })
+        Ok(SessionCursors {
+            session: session.clone(),
+            base,
+            stretches,
+            import,
+            frame: None,
+            left: BTreeMap::new(),
+        })
     }
 
     fn position_of_publish(&self, place: Place) -> Result<At> {
@@ -71,17 +84,18 @@ impl Store {
         let header = segment
             .frame(place.offset, &mut Vec::new())
             .map_err(|e| segment.explain(place.offset, e))?;
-        Ok(At { epoch: segment.header.epoch, gsn: header.gsn, import: None })
+        Ok(At { epoch: segment.header.epoch, gsn: header.gsn, mark: None, import: None })
     }
 }
 
 impl SessionCursors {
-    /// The position behind the event `seq`.
+    /// The position behind an event of the session.
     ///
     /// # Errors
     /// As [`Session::read`].
-    pub fn after(&mut self, seq: Seq) -> Result<Cursor> {
-        let (own, at) = self.position(seq)?;
+    pub fn after(&mut self, event: &EventRef<'_>) -> Result<Cursor> {
+        let seq = event.seq;
+        let (own, at) = self.position(seq, event.mark())?;
         let mut cursor = self.base.clone();
         let later = self.stretches.iter().filter(|(_, end, _)| *end > seq + 1);
         let mut lanes: Vec<LaneNo> = later.map(|s| s.2).filter(|lane| *lane != own).collect();
@@ -91,7 +105,7 @@ impl SessionCursors {
             let before = self.stretches.iter().filter(|s| s.2 == lane && s.0 <= seq);
             match before.map(|s| seq.min(s.1 - 1)).max() {
                 Some(last) => {
-                    let at = self.position(last)?.1;
+                    let at = self.left_at(lane, last)?;
                     cursor.lanes.insert(lane, at);
                 }
                 None => {
@@ -103,7 +117,17 @@ impl SessionCursors {
         Ok(cursor)
     }
 
-    fn position(&mut self, seq: Seq) -> Result<(LaneNo, At)> {
+    fn left_at(&mut self, lane: LaneNo, seq: Seq) -> Result<At> {
+        if let Some((_, at)) = self.left.get(&lane).filter(|(last, _)| *last == seq) {
+            return Ok(*at);
+        }
+        let mark = self.session.with(seq, &mut |e| e.mark())?;
+        let at = self.position(seq, mark)?.1;
+        self.left.insert(lane, (seq, at));
+        Ok(at)
+    }
+
+    fn position(&mut self, seq: Seq, mark: u32) -> Result<(LaneNo, At)> {
         if let Some((seqs, lane, at)) = self.import
             && seq < seqs
         {
@@ -121,6 +145,6 @@ impl SessionCursors {
             }
         };
         let gsn = id.gsn + (seq - first) + 1;
-        Ok((id.lane, At { epoch: id.epoch, gsn, import: None }))
+        Ok((id.lane, At { epoch: id.epoch, gsn, mark: Some(mark), import: None }))
     }
 }
