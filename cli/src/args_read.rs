@@ -1,6 +1,7 @@
 //! The command line of the verbs that show events to people: `log`, `show`, `ps`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{ArgGroup, ValueEnum};
 
@@ -47,6 +48,21 @@ pub(crate) struct Log {
     /// Events that the model sees, saw, or never saw
     #[arg(long, value_enum, value_name = "CLASS")]
     pub(crate) surface: Option<SurfaceClass>,
+    /// Go on with events as they are appended, until interrupted
+    #[arg(short, long, conflicts_with_all = ["reverse", "surface"])]
+    pub(crate) follow: bool,
+    /// Wait until there is something to show, also for a session that is not there yet
+    #[arg(long, conflicts_with_all = ["reverse", "surface", "count"])]
+    pub(crate) wait: bool,
+    /// Begin behind this position, as a line of -o jsonl gives it
+    #[arg(long, value_name = "C", conflicts_with_all = ["reverse", "surface", "count"])]
+    pub(crate) cursor: Option<String>,
+    /// Begin behind the position in this file, and save there how far it went
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["reverse", "surface", "count", "cursor"])]
+    pub(crate) cursor_file: Option<PathBuf>,
+    /// Hold back what a power loss could undo
+    #[arg(long, conflicts_with_all = ["reverse", "surface", "count"])]
+    pub(crate) durable: bool,
     /// Shape of the output; with json and jsonl every chunk is an object of its own
     #[arg(short, long, value_enum, value_name = "SHAPE")]
     pub(crate) output: Option<Shape>,
@@ -84,8 +100,8 @@ Examples:
   everlog log s-7                           all of a session
   everlog log -n 20 --since 2h              the newest 20 lines of all sessions
   everlog log s-7 -t 'tool/*' -g 'error|failed'
-  everlog log s-7 --surface shadowed        what a compaction took from the model
-  everlog log s-7 -r -o jsonl | jq -r .type";
+  everlog log -f -n 5 -t '*/message'        five messages, and those to come
+  everlog log --cursor-file at --durable -o jsonl | ship";
 
 const SHOW_HELP: &str = "\
 Examples:

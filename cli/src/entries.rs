@@ -7,10 +7,11 @@
 //! E4. What cannot be read is stepped over and kept as missing seqs.
 
 use everlog::data::at;
-use everlog::{Error, ErrorKind, Event, Session, Surface};
+use everlog::{Event, Session, Surface};
 use regex::bytes::Regex;
 
 use crate::args_read::SurfaceClass;
+use crate::cmd::is_damage;
 use crate::exit::Failure;
 use crate::{signal, summary};
 
@@ -29,7 +30,8 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    fn takes(&self, event: &Event, surface: Option<&Surface>) -> bool {
+    /// Whether it passes what single events are asked for.
+    pub(crate) fn takes(&self, event: &Event, surface: Option<&Surface>) -> bool {
         let class = match (event.surface_op, surface) {
             (None, _) => SurfaceClass::LogOnly,
             (Some(_), Some(surface)) if !surface.contains(event.seq) => SurfaceClass::Shadowed,
@@ -42,7 +44,7 @@ impl Filter {
     }
 
     /// Whether the pattern is found in the text, or in the JSON of an event that is no chunk.
-    fn finds(&self, entry: &Entry) -> bool {
+    pub(crate) fn finds(&self, entry: &Entry) -> bool {
         let Some(grep) = &self.grep else { return true };
         let json = |e: &Event| !is_chunk(e) && grep.is_match(&e.data);
         grep.is_match(&entry.text()) || entry.events.iter().any(json)
@@ -141,11 +143,11 @@ impl<'a> Entries<'a> {
         let mut bytes = first.data.len();
         let mut events = vec![first];
         while self.runs && events.len() < RUN_EVENTS_MAX && bytes < RUN_BYTES_MAX {
-            let Some(last) = events.last().filter(|e| is_chunk(e)) else { break };
-            let (seq, place) = (last.seq, place_of(last));
+            if !events.last().is_some_and(is_chunk) {
+                break;
+            }
             let Some(event) = self.next_event()? else { break };
-            let follows = event.seq.abs_diff(seq) == 1 && is_chunk(&event);
-            if !follows || place_of(&event) != place {
+            if !events.last().is_some_and(|last| follows(last, &event)) {
                 self.pending = Some(event);
                 break;
             }
@@ -205,11 +207,15 @@ impl<'a> Entries<'a> {
     }
 }
 
-fn is_damage(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Diverged)
+/// Whether two events are neighbours in a run of chunks.
+pub(crate) fn follows(last: &Event, event: &Event) -> bool {
+    event.seq.abs_diff(last.seq) == 1
+        && is_chunk(last)
+        && is_chunk(event)
+        && place_of(last) == place_of(event)
 }
 
-fn is_chunk(event: &Event) -> bool {
+pub(crate) fn is_chunk(event: &Event) -> bool {
     *event.event_type == *b"assistant/chunk"
 }
 

@@ -67,7 +67,7 @@ pub use session::{
     Events, Follow, FollowOptions, Landmark, LandmarkKind, NewSession, PreparedBatch, Receipt,
     ReceiptFuture, Session, SessionInfo, SessionWriter,
 };
-pub use store::{Cursor, HeldSession, Store, StoreEvent, StoreInfo, Subscription};
+pub use store::{Cursor, HeldSession, SessionCursors, Store, StoreEvent, StoreInfo, Subscription};
 pub use surface::{Surface, SurfacePlan, SurfaceRefusal};
 pub use types::{EventId, LaneNo, SegmentNo, Seq, SessionId, SessionNo};
 

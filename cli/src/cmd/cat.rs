@@ -132,7 +132,7 @@ impl Printer<'_> {
 }
 
 /// Whether an error speaks of stored events, so that others can be read all the same.
-pub(super) fn is_damage(error: &Error) -> bool {
+pub(crate) fn is_damage(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Diverged)
 }
 

@@ -7,15 +7,18 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
 
-use everlog::{Session, SessionInfo, Store};
+use everlog::{Cursor, Event, Session, SessionInfo, Store};
 
 use super::log_line::Lines;
+use super::log_live;
 use crate::args::{Globals, Shape};
 use crate::args_read::Log;
 use crate::entries::{Entries, Filter, Missing};
 use crate::exit::{Failure, NOTHING_FOUND};
-use crate::{find, naming, time};
+use crate::naming::{self, Position};
+use crate::{find, signal, time};
 
 /// Lines of all sessions together, when nobody says how many.
 const ALL_SESSIONS_LINES: usize = 100;
@@ -25,37 +28,106 @@ const PATTERN_BYTES_MAX: usize = 10 << 20;
 pub(crate) fn run(globals: &Globals, args: &Log) -> Result<(), Failure> {
     let shape = super::shape_or_default(args.output);
     let machine = matches!(shape, Shape::Json | Shape::Jsonl);
+    if args.follow && shape == Shape::Json {
+        return Err(Failure::usage("an array never ends with -f; use -o jsonl"));
+    }
     let filter = filter(args)?;
     let (store, _) = find::open_read(globals)?;
-    // A pattern is looked for in joined text, so then chunks stay together for machines too.
-    let mut log = Run {
+    let one = named(&store, args)?;
+    let live = args.follow || args.wait;
+    let mut run = Run {
         filter: &filter,
+        // A pattern is looked for in joined text, so then chunks stay together for machines too.
         runs: !machine || filter.grep.is_some(),
         back: args.reverse,
         count: args.count.unwrap_or(usize::MAX),
-        lines: Lines::new(globals, shape, args.id.is_none() && args.target.is_none()),
+        lines: Lines::new(globals, shape, one.is_none(), live),
+        machine,
         damaged: Vec::new(),
     };
-    let one = match (&args.id, &args.target) {
-        (Some(id), _) => Some((naming::session_by_id(&store, id)?, None)),
-        (None, Some(target)) => Some(naming::target(&store, target)?),
-        (None, None) => None,
+    // For machines all sessions come in the order in which a cursor goes on.
+    let in_order = machine && one.is_none() && args.count.is_none() && !args.reverse;
+    let anew = args.wait || args.durable || in_order;
+    let from = match (&args.cursor, &args.cursor_file) {
+        (Some(text), _) => Some(log_live::parse(text)?),
+        (None, Some(path)) => Some(log_live::load(path)?),
+        (None, None) => anew.then(Cursor::default),
     };
-    match one {
-        Some((session, position)) => {
-            let position = position.unwrap_or(naming::Position::Range(0, None));
-            if let Some(range) = position.seqs(session.next_seq())? {
-                log.one(&session, range)?;
+    // What is there is told first; nothing is read of the store meanwhile, so nothing comes twice or is lost.
+    let now = store.cursor()?;
+    // A range that is all there is not waited for.
+    let whole = |(session, position): &(Session, Position)| {
+        let last = position.followed(session.next_seq()).ok().and_then(|(_, last)| last);
+        last.is_some_and(|last| last < session.next_seq())
+    };
+    let then = from.is_some() || (args.follow && !one.as_ref().is_some_and(whole));
+    if from.is_none() {
+        match &one {
+            Some((session, position)) => {
+                if let Some(range) = there(*position, session, args.follow)? {
+                    run.one(&store, session, range)?;
+                }
             }
-        }
-        None => {
-            if !machine && args.count.is_none() {
-                log.count = ALL_SESSIONS_LINES;
+            None => {
+                if !machine && args.count.is_none() {
+                    run.count = ALL_SESSIONS_LINES;
+                }
+                run.all(&store)?;
             }
-            log.all(&store)?;
         }
     }
-    log.end()
+    let only = one.map(|(session, position)| {
+        let (first, last) = position.followed(session.next_seq())?;
+        Ok::<_, Failure>((session.id().clone(), first, last))
+    });
+    let plan = log_live::Plan {
+        from: from.unwrap_or(now),
+        only: only.transpose()?,
+        follow: args.follow,
+        wait: args.wait,
+        durable: args.durable,
+        save: args.cursor_file.clone(),
+        runs: !machine,
+    };
+    let followed =
+        if then { log_live::run(&store, &plan, &filter, &mut run.lines) } else { Ok(()) };
+    let ended = run.end();
+    followed.and(ended)
+}
+
+/// The session that is meant, when one is, and the events; with `--wait` it is waited for.
+fn named(store: &Store, args: &Log) -> Result<Option<(Session, Position)>, Failure> {
+    const PATIENCE: Duration = Duration::from_millis(20);
+    loop {
+        let found = match (&args.id, &args.target) {
+            (Some(id), _) => naming::session_by_id(store, id).map(|s| (s, None)),
+            (None, Some(target)) => naming::target(store, target),
+            (None, None) => return Ok(None),
+        };
+        match found {
+            Err(failure) if args.wait && failure.kind() == "not-found" => {
+                signal::check()?;
+                std::thread::sleep(PATIENCE);
+                store.refresh()?;
+            }
+            Err(failure) => return Err(failure),
+            Ok((session, position)) => {
+                return Ok(Some((session, position.unwrap_or(Position::Range(0, None)))));
+            }
+        }
+    }
+}
+
+/// The seqs of a position that are there now. One that is not there yet is no error when it is waited for.
+fn there(
+    position: Position,
+    session: &Session,
+    follow: bool,
+) -> Result<Option<(u64, u64)>, Failure> {
+    match position {
+        Position::One(seq) if follow && seq >= session.next_seq() => Ok(None),
+        position => position.seqs(session.next_seq()),
+    }
 }
 
 fn filter(args: &Log) -> Result<Filter, Failure> {
@@ -82,6 +154,7 @@ struct Run<'a> {
     back: bool,
     count: usize,
     lines: Lines,
+    machine: bool,
     damaged: Vec<(Vec<u8>, Missing)>,
 }
 
@@ -97,8 +170,17 @@ struct Key {
 
 impl Run<'_> {
     /// The newest `count` entries of a range, in order or from the end.
-    fn one(&mut self, session: &Session, range: (u64, u64)) -> Result<(), Failure> {
-        let mut range = range;
+    fn one(
+        &mut self,
+        store: &Store,
+        session: &Session,
+        mut range: (u64, u64),
+    ) -> Result<(), Failure> {
+        let mut cursors = if self.machine { Some(store.session_cursors(session)?) } else { None };
+        let mut cursor = |event: &Event| match &mut cursors {
+            Some(cursors) => Ok(Some(cursors.after(&event.as_ref())?.to_string())),
+            None => Ok(None),
+        };
         if !self.back && self.count != usize::MAX {
             match self.start(session, range)? {
                 Some(first) => range.0 = first,
@@ -110,7 +192,7 @@ impl Run<'_> {
         while left > 0
             && let Some(entry) = entries.next_entry()?
         {
-            self.lines.put(session.id().as_bytes(), &entry)?;
+            self.lines.put(session.id().as_bytes(), &entry, &mut cursor)?;
             left -= 1;
         }
         self.miss(session, entries.missing);
@@ -146,6 +228,9 @@ impl Run<'_> {
         let mut keys: VecDeque<Key> = newest.into_iter().map(|Reverse(key)| key).collect();
         keys.make_contiguous().sort_unstable();
         let mut open: Option<(usize, Session)> = None;
+        // Behind all that this list is made from: going on from there repeats nothing of it.
+        let behind = store.cursor()?.to_string();
+        let mut cursor = |_: &Event| Ok(Some(behind.clone()));
         while let Some(key) = if self.back { keys.pop_back() } else { keys.pop_front() } {
             let session = match open.take() {
                 Some((at, session)) if at == key.session => session,
@@ -157,7 +242,7 @@ impl Run<'_> {
             let range = (key.first, key.last);
             let mut entries = Entries::new(&session, range, self.filter, self.runs, false)?;
             if let Some(entry) = entries.next_entry()? {
-                self.lines.put(session.id().as_bytes(), &entry)?;
+                self.lines.put(session.id().as_bytes(), &entry, &mut cursor)?;
             }
             open = Some((key.session, session));
         }

@@ -22,6 +22,9 @@ const SESSION_COLUMNS: usize = 16;
 const TYPE_COLUMNS: usize = 20;
 const TEXT_COLUMNS_MIN: usize = 20;
 
+/// The position behind an event, as text, where there is one.
+pub(super) type CursorOf<'a> = &'a mut dyn FnMut(&Event) -> Result<Option<String>, Failure>;
+
 /// Where entries go.
 pub(super) struct Lines {
     out: Out,
@@ -34,7 +37,8 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn new(globals: &Globals, shape: Shape, sessions: bool) -> Self {
+    /// `sessions`: there may be several. `live`: lines are wanted at once, so there is no pager.
+    pub(super) fn new(globals: &Globals, shape: Shape, sessions: bool, live: bool) -> Self {
         let human = matches!(shape, Shape::Table | Shape::Text);
         let columns = width::of_stdout();
         let columns = columns.unwrap_or(match shape {
@@ -42,12 +46,17 @@ impl Lines {
             _ => PIPE_COLUMNS,
         });
         let style = Style::for_stdout(globals.color);
-        let out = if human { Out::paged(globals) } else { Out::new() };
+        let out = if human && !live { Out::paged(globals) } else { Out::new() };
         Self { out, style, shape, columns, sessions, shown: 0 }
     }
 
-    /// Prints an entry.
-    pub(super) fn put(&mut self, session: &[u8], entry: &Entry) -> Result<(), Failure> {
+    /// Prints an entry; `cursor` tells the position behind an event.
+    pub(super) fn put(
+        &mut self,
+        session: &[u8],
+        entry: &Entry,
+        cursor: CursorOf<'_>,
+    ) -> Result<(), Failure> {
         match self.shape {
             Shape::Table => {
                 let line = self.aligned(session, entry);
@@ -59,7 +68,8 @@ impl Lines {
             }
             Shape::Json | Shape::Jsonl => {
                 for event in &entry.events {
-                    self.object(session, event)?;
+                    let cursor = cursor(event)?;
+                    self.object(session, event, cursor)?;
                 }
             }
         }
@@ -67,8 +77,28 @@ impl Lines {
         Ok(())
     }
 
-    fn object(&mut self, session: &[u8], event: &Event) -> Result<(), Failure> {
-        let line = object(session, event).end();
+    /// Hands everything to the operating system.
+    pub(super) fn flush(&mut self) -> Result<(), Failure> {
+        self.out.finish()
+    }
+
+    /// Whether the reader of standard output went away.
+    pub(super) fn is_closed(&self) -> bool {
+        self.out.is_closed()
+    }
+
+    /// How many lines there were.
+    pub(super) fn shown(&self) -> u64 {
+        self.shown
+    }
+
+    fn object(
+        &mut self,
+        session: &[u8],
+        event: &Event,
+        cursor: Option<String>,
+    ) -> Result<(), Failure> {
+        let line = object(session, event).maybe_text("cursor", cursor).end();
         if self.shape == Shape::Jsonl {
             return self.out.line(line);
         }

@@ -11,12 +11,15 @@ mod info;
 mod init;
 mod log;
 mod log_line;
+mod log_live;
 mod ls;
 mod ps;
 mod show;
 
 use crate::args::{Args, Command, Shape};
 use crate::exit::Failure;
+
+pub(crate) use cat::is_damage;
 
 /// Does what the command line asks.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {

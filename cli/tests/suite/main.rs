@@ -11,6 +11,7 @@ mod hostile;
 mod import;
 mod init;
 mod log;
+mod log_live;
 mod ls;
 mod ps;
 mod salvage;

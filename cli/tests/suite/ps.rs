@@ -6,14 +6,14 @@ use std::process::{Child, ChildStdin, Stdio};
 use crate::support::Place;
 
 /// A process that writes a session and stays.
-struct Writer {
+pub(crate) struct Writer {
     child: Child,
     stdin: Option<ChildStdin>,
 }
 
 impl Writer {
     /// Appends lines and waits until all are acknowledged.
-    fn start(place: &Place, id: &str, lines: &[&str]) -> Self {
+    pub(crate) fn start(place: &Place, id: &str, lines: &[&str]) -> Self {
         let args = Place::with_store(&["append", "--create", "--id", id]);
         let mut command = place.command(&args);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -28,7 +28,7 @@ impl Writer {
         Self { child, stdin: Some(stdin) }
     }
 
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         drop(self.stdin.take());
         assert!(self.child.wait().unwrap().success());
     }

@@ -13,6 +13,7 @@ mod held;
 mod info;
 mod lanes;
 mod open;
+mod session_cursors;
 mod subscribe;
 mod take_over;
 mod track;
@@ -29,6 +30,7 @@ pub use cursor::Cursor;
 pub use given::StoreEvent;
 pub use held::HeldSession;
 pub use info::StoreInfo;
+pub use session_cursors::SessionCursors;
 pub use subscribe::Subscription;
 
 /// An open store. Cloning gives another handle on the same open store; the last one dropped closes it.
