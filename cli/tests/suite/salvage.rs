@@ -55,7 +55,10 @@ fn lines_of_any_tool_come_back_as_they_were() {
     place.write("a chat.jsonl", chat);
     let done = place.ever(&["import", "a chat.jsonl", "--format", "jsonl", "-o", "jsonl"]).exits(3);
     let report = &done.jsonl()[0];
-    assert_eq!((report["session"].as_str(), report["format"].as_str()), (Some("a chat"), Some("jsonl")));
+    assert_eq!(
+        (report["session"].as_str(), report["format"].as_str()),
+        (Some("a chat"), Some("jsonl"))
+    );
     assert_eq!(report["salvaged_lines"].to_string(), "[[2,2],[4,4]]");
     let cat = place.ever(&["cat", "a chat@0"]).exits(0).text();
     assert_eq!(
@@ -66,7 +69,8 @@ fn lines_of_any_tool_come_back_as_they_were() {
     assert_eq!(out, chat.replace("\n\n", "\n"));
     // The input goes on where it ended.
     place.write("a chat.jsonl", format!("{chat}\n{{\"more\":1}}\n"));
-    let grown = place.ever(&["import", "a chat.jsonl", "--format", "jsonl", "-o", "jsonl"]).exits(3);
+    let grown =
+        place.ever(&["import", "a chat.jsonl", "--format", "jsonl", "-o", "jsonl"]).exits(3);
     assert_eq!(grown.jsonl()[0]["added"], 1);
     let out = place.ever(&["export", "a chat", "--format", "jsonl"]).exits(0).text();
     assert_eq!(out, format!("{}\n{{\"more\":1}}\n", chat.replace("\n\n", "\n")));
