@@ -40,7 +40,7 @@ class Store:
 
     def __init__(self):
         self.dir = tempfile.TemporaryDirectory()
-        self.run("init", os.path.join(self.dir.name, "store"))
+        self.run("init", code=0)
 
     def run(self, *args, stdin=b"", code=None):
         args = [a if isinstance(a, bytes) else os.fsencode(a) for a in args]
@@ -108,6 +108,12 @@ def through(name, count, code=0, aside=None):
     return store, session, report
 
 
+def as_dsh(name, code):
+    """Imports by the rules of dsh, with types that need no marks, so that the fault of the row counts."""
+    content_ = content(name).replace(b"user/message", b"note")
+    return Store().make("dsh.jsonl", content_, "dsh", code)[1]
+
+
 def refused(name, kind, code=1, form="dsh"):
     store = Store()
     report = store.bring(file(name), form, code)[1]
@@ -163,7 +169,7 @@ def torn_last_line():
     need("offset", any(w.get("offset") == len(data) - len(torn) for w in report["warnings"]), report)
     store.run("append", "--id", session, "-t", "note", "-d", "{}", code=0)
     need("next append starts clean", store.out(session).startswith(data + b'\n{"type":"note"'), store.out(session)[-200:])
-    need("as dsh", Store().bring(file("06"), "dsh", 0)[1]["torn_bytes"] == len(torn))
+    need("as dsh", as_dsh("06", 0)["torn_bytes"] == len(torn.replace(b"user/message", b"note")))
 
 
 @row("27")
@@ -216,7 +222,7 @@ def numbers():
 def two_writers():
     store, session, _ = through("12", 8 - 1)
     need("both branches", [e["data"].get("seq") for e in store.lines(session)] == [None, 0, 1, 2, 2, 3, 4])
-    error = refused("12", "corrupt")
+    error = as_dsh("12", 1)["error"]
     need("collision", error["line"] == 5 and error["seq"] == 3, error)
 
 
@@ -233,8 +239,8 @@ def second_append():
 def gaps_and_repeats():
     through("14-", 5)
     through("14c", 7)
-    need("place", refused("14-", "corrupt")["line"] == 4)
-    need("place", refused("14c", "corrupt")["line"] == 5)
+    need("place", as_dsh("14-", 1)["error"]["line"] == 4)
+    need("place", as_dsh("14c", 1)["error"]["line"] == 5)
     store = Store()
     data = HEADER + event(0) + event(1) + event(0) + event(1)
     store.make("14b.jsonl", data, code=0)
@@ -411,7 +417,7 @@ def many_sessions():
 
 HARNESS = """
 export ES_DIR
-[ -e "$ES_DIR/STORE" ] || "$BIN" init "$ES_DIR" --if-missing -q
+[ -e "$ES_DIR/STORE" ] || { [ ! -d "$ES_DIR" ] || chmod 700 "$ES_DIR"; "$BIN" init "$ES_DIR" --if-missing -q; }
 es() { "$BIN" -s "$ES_DIR" "$@"; }
 es_append() { es append --create --id "$1" -q >/dev/null; }
 es_export() { es cat --id "$1"; }
@@ -485,6 +491,7 @@ def backup():
 
 
 def main():
+    sys.setrecursionlimit(20_000)  # row 34 is nested deep
     bad = []
     for name, function in ROWS.items():
         if ONLY not in name:
