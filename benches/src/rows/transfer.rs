@@ -13,8 +13,9 @@ use crate::table::{Goal, Row};
 /// # Panics
 /// When one is refused.
 pub fn import_all(store: &Store, logs: &[Vec<u8>], dry_run: bool) {
-    let options = ImportOptions { dry_run, ..ImportOptions::default() };
-    for log in logs {
+    for (k, log) in logs.iter().enumerate() {
+        // The name is for logs whose id is a placeholder.
+        let options = ImportOptions { dry_run, name: format!("log-{k}"), ..Default::default() };
         let _report = store.import_dsh(&log[..], &options, &mut |_| true).unwrap();
     }
 }

@@ -275,6 +275,8 @@ pub(super) struct Series<'a> {
     pub(super) prefix: &'a [u8],
     pub(super) suffix: &'a [u8],
     pub(super) left: usize,
+    /// Bytes of the longest data in it.
+    pub(super) longest: usize,
     times: Walk<'a>,
     lengths: Walk<'a>,
     texts: Walk<'a>,
@@ -290,6 +292,7 @@ impl<'a> Series<'a> {
             prefix: &[],
             suffix: &[],
             left: 0,
+            longest: 0,
             times: empty,
             lengths: empty,
             texts: empty,
@@ -321,13 +324,26 @@ impl<'a> Series<'a> {
         for _ in 0..n {
             w.zigzag()?;
         }
-        let (lengths, mut sum) = (*w, 0usize);
+        let (lengths, mut sum, mut longest) = (*w, 0usize, 0);
         for _ in 0..n {
-            sum = sum.checked_add(narrow(w.varint()?))?;
+            let len = narrow(w.varint()?);
+            sum = sum.checked_add(len)?;
+            longest = longest.max(len);
         }
         let texts = Walk::new(w.take(sum)?);
         let ignorable = bits & head::IGNORABLE != 0;
-        Some(Self { event_type, ignorable, prefix, suffix, left: n, times, lengths, texts })
+        let longest = prefix.len() + longest + suffix.len();
+        Some(Self {
+            event_type,
+            ignorable,
+            prefix,
+            suffix,
+            left: n,
+            longest,
+            times,
+            lengths,
+            texts,
+        })
     }
 
     /// Time since the event before and text of the next event.

@@ -136,6 +136,8 @@ pub(crate) struct Events<'a> {
     series: Series<'a>,
     /// Data of the event of a series that was given last; its start is the prefix of the series.
     data: Vec<u8>,
+    /// Whether it does start so.
+    is_begun: bool,
 }
 
 impl<'a> Events<'a> {
@@ -167,6 +169,7 @@ impl<'a> Events<'a> {
             columns: flags & flag::COLUMNS != 0,
             series: Series::none(),
             data: Vec::new(),
+            is_begun: false,
         })
     }
 
@@ -179,7 +182,14 @@ impl<'a> Events<'a> {
         if !in_run {
             return Some(Ok(event));
         }
-        self.data.truncate(self.series.prefix.len());
+        if self.is_begun {
+            self.data.truncate(self.series.prefix.len());
+        } else {
+            self.data.clear();
+            self.data.reserve(self.series.longest);
+            self.data.extend_from_slice(self.series.prefix);
+            self.is_begun = true;
+        }
         self.data.extend_from_slice(event.data);
         self.data.extend_from_slice(self.series.suffix);
         Some(Ok(EventRef { data: &self.data, ..event }))
@@ -225,8 +235,7 @@ impl<'a> Events<'a> {
             let room = room.min(self.count - self.next);
             let records = self.payload.get(..self.records_end)?;
             self.series = Series::open(records, start, &mut self.walk, bits, room)?;
-            self.data.clear();
-            self.data.extend_from_slice(self.series.prefix);
+            self.is_begun = false;
         }
         let (delta, data) = self.series.next()?;
         self.time = self.time.wrapping_add(delta);

@@ -143,7 +143,7 @@ impl Run {
     /// `count` events of up to `len` bytes; every second call makes stream chunks, which are stored in columns.
     pub fn events(&mut self, count: usize, len: usize) -> Vec<Arc<Ev>> {
         self.calls += 1;
-        let stream = self.calls % 2 == 0;
+        let stream = self.calls.is_multiple_of(2);
         (0..count)
             .map(|_| {
                 let len = self.rng.index(len.max(1));
