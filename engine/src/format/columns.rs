@@ -363,5 +363,4 @@ fn template<'a>(w: &mut Walk<'a>) -> Option<(&'a [u8], &'a [u8])> {
 }
 
 #[cfg(test)]
-#[path = "columns_tests.rs"]
 mod tests;
