@@ -200,7 +200,7 @@ fn closing_the_store_completes_what_is_waited_for() {
 
 #[cfg(feature = "planted")]
 #[test]
-fn a_lost_wake_is_found() {
+fn planted_wake_lost_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let lying = lazy().with_planted(everlog::Planted::WakeLost);
     let (_store, mut w) = site(&folder.path().join("s"), lying);

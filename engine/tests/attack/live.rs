@@ -286,3 +286,32 @@ fn new_lanes_and_sessions_appear_and_closed_handles_read_on() {
     second.upkeep().unwrap();
     assert_eq!(given(&mut all), [("a".to_owned(), 1), ("b".to_owned(), 0)]);
 }
+
+/// Events that were never synced are gone after a power cut, without a trace, and others take their places.
+#[test]
+fn a_cursor_of_what_a_power_cut_took_is_void() {
+    let machine = SimMachine::new(6);
+    let (_p, store) = create(&machine, small());
+    let mut w = session(&store, "s");
+    append(&mut w, 0, Level::Sync);
+    let mut safe = store.subscribe(&Cursor::default(), durable()).unwrap();
+    let mut eager = store.subscribe(&Cursor::default(), FollowOptions::default()).unwrap();
+    for n in 1..6 {
+        append(&mut w, n, Level::Os);
+    }
+    assert_eq!((given(&mut safe).len(), given(&mut eager).len()), (1, 6));
+    let end = store.cursor().unwrap();
+    assert_eq!(end, eager.cursor());
+    let after = machine.power_loss(&CrashPlan::nothing());
+    let store = open(&process(&after, "after"), small());
+    let mut w = store.writer(&id("s")).unwrap();
+    let void = |cursor: &Cursor| store.subscribe(cursor, durable()).map(drop).map_err(|e| e.kind());
+    assert_eq!(void(&end), Err(ErrorKind::Void), "the log is shorter");
+    for n in 0..10 {
+        append(&mut w, 100 + n, Level::Sync);
+    }
+    assert_eq!(void(&end), Err(ErrorKind::Void), "other events have those places");
+    let mut rest = store.subscribe(&safe.cursor(), durable()).unwrap();
+    let want: Vec<(String, u64)> = (1..11).map(|n| ("s".to_owned(), n)).collect();
+    assert_eq!(given(&mut rest), want);
+}

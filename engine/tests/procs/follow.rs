@@ -107,9 +107,9 @@ pub fn follow() {
     let how = arg("how");
     let (send, events) = std::sync::mpsc::sync_channel::<(String, Event, u64)>(1_000);
     if how == "all" {
-        let mut all = store.subscribe(&arg("cursor").parse().unwrap(), Default::default()).unwrap();
+        let all = store.subscribe(&arg("cursor").parse().unwrap(), Default::default()).unwrap();
         std::thread::spawn(move || {
-            while let Some(given) = all.next() {
+            for given in all {
                 let given = given.unwrap();
                 let age = age_us(&given.event);
                 let name = given.session.as_str().unwrap().to_owned();
@@ -122,9 +122,9 @@ pub fn follow() {
         let options = FollowOptions { durable: how == "durable", ..FollowOptions::default() };
         for k in 0..number("sessions") {
             let session = store.session(&id(&name(k))).unwrap();
-            let (send, mut follow) = (send.clone(), session.follow(0, options).unwrap());
+            let (send, follow) = (send.clone(), session.follow(0, options).unwrap());
             std::thread::spawn(move || {
-                while let Some(event) = follow.next() {
+                for event in follow {
                     let event = event.unwrap();
                     let age = age_us(&event);
                     if send.send((name(k), event, age)).is_err() {
@@ -339,7 +339,7 @@ fn a_starved_follower_goes_on_without_a_gap() {
 
 #[cfg(feature = "planted")]
 #[test]
-fn a_follower_that_skips_what_a_rotation_hides_is_found() {
+fn planted_follow_skips_rotation_is_found() {
     for how in ["each", "all"] {
         let found = starved(how, Some("FollowSkipsRotation")).unwrap_err();
         println!("planted FollowSkipsRotation, {how}: {found}");
