@@ -216,6 +216,12 @@ impl LaneView {
                     h
                 }
                 None if fault == Fault::Zero => return Ok(None),
+                None if fault == Fault::Foreign => {
+                    // Whole, so it was written elsewhere: what it holds is not the lane's to read or to clear.
+                    let message = "the segment belongs to another lane, place or store";
+                    self.find(path, 0, "segment-foreign", message);
+                    return Ok(None);
+                }
                 None => {
                     // Nothing names it: it was being made when the machine went down.
                     let message = format!("the header cannot be read ({})", fault.clause());
@@ -318,9 +324,9 @@ impl LaneView {
         }
     }
 
-    /// Whether a segment of the lane is lost, so that it must not be written to.
+    /// Whether a segment of the lane is lost or not its own, so that it must not be written to.
     pub(crate) fn is_broken(&self) -> bool {
-        self.findings.iter().any(|f| f.kind == "segment-missing")
+        self.findings.iter().any(|f| matches!(f.kind, "segment-missing" | "segment-foreign"))
     }
 
     /// Reads on from where the last call stopped, into `index`.
