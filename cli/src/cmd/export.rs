@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use everlog::{SessionId, Store};
 use tempfile::NamedTempFile;
 
-use crate::args::{Export, ExportFormat, Globals};
-use crate::exit::{DAMAGE, FAILED, Failure, PARTLY};
+use crate::args::{Export, ExportFormat, Globals, Shape};
+use crate::exit::{DAMAGE, FAILED, Failure, PARTLY, say};
 use crate::out::Out;
 use crate::{find, naming, pool, safe_name, signal, text};
 
@@ -24,6 +24,7 @@ pub(crate) fn run(globals: &Globals, args: &Export) -> Result<(), Failure> {
     let packed = args.format == ExportFormat::DshPacked;
     if args.out.as_os_str() == "-" {
         return match ids.as_slice() {
+            [] if store.damage_met() > 0 => Err(find::may_miss_sessions()),
             [] => Ok(()),
             [id] => to_stdout(&store, id, packed),
             many => Err(Failure::usage(format!("{} logs do not fit one stream", many.len()))
@@ -35,8 +36,11 @@ pub(crate) fn run(globals: &Globals, args: &Export) -> Result<(), Failure> {
         [id] if !several => to_file(&store, id, packed, &args.out, args.force)?,
         ids => to_folder(&store, ids, packed, args)?,
     }
+    if args.all && store.damage_met() > 0 {
+        return Err(find::may_miss_sessions());
+    }
     if !globals.quiet {
-        eprintln!("exported {} sessions to {}", ids.len(), shown(&args.out));
+        say(&format!("exported {} sessions to {}", ids.len(), shown(&args.out)));
     }
     Ok(())
 }
@@ -124,6 +128,7 @@ fn to_folder(store: &Store, ids: &[SessionId], packed: bool, args: &Export) -> R
     let paths: Vec<PathBuf> =
         ids.iter().map(|id| args.out.join(safe_name::file_name(id.as_bytes()))).collect();
     refuse_twins(&paths)?;
+    let json = matches!(args.output, Some(Shape::Json | Shape::Jsonl));
     let (mut failures, mut damaged) = (0_usize, false);
     pool::run(
         ids.len(),
@@ -137,7 +142,7 @@ fn to_folder(store: &Store, ids: &[SessionId], packed: bool, args: &Export) -> R
             Err(failure) => {
                 failures += 1;
                 damaged |= failure.code() == DAMAGE;
-                eprintln!("not exported: {}", failure.to_line());
+                failure.tell("not exported", json);
                 Ok(())
             }
             Ok(()) => Ok(()),

@@ -27,7 +27,12 @@ pub(crate) fn run(globals: &Globals, args: &Ls) -> Result<(), Failure> {
     sessions.truncate(args.count.unwrap_or(usize::MAX));
     let mut out = Out::new();
     print(&mut out, globals, args, &sessions)?;
-    out.finish()
+    out.finish()?;
+    if store.damage_met() > 0 {
+        let json = matches!(args.output, Some(Shape::Json | Shape::Jsonl));
+        find::may_miss_sessions().tell("warning", json);
+    }
+    Ok(())
 }
 
 fn when(flag: &str, text: &str) -> Result<i64, Failure> {
