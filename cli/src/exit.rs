@@ -3,13 +3,16 @@
 //! # Invariants
 //! X1. The message of a failure may hold foreign text; it is escaped when it is printed, in this file only.
 //! X2. A closed pipe prints nothing.
+//! X3. A standard error that takes nothing changes neither the work nor its exit code.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use everlog::{Error, ErrorKind, Holder};
 
+use crate::args::ColorChoice;
 use crate::json_out::Object;
 use crate::text::{self, Style};
 use crate::time;
@@ -201,10 +204,13 @@ impl Failure {
         self.facts.hint.as_ref().map(|hint| text::line(hint.as_bytes()))
     }
 
-    /// Prints the failure on standard error as a warning: another one ends the command.
-    pub(crate) fn warn(&self) {
-        let line = format!("warning: {}\n", self.to_line());
-        std::io::stderr().write_all(line.as_bytes()).ok();
+    /// Prints the failure of one part of the work, which goes on: an object, or a line that begins with `what`.
+    pub(crate) fn tell(&self, what: &str, json: bool) {
+        if json {
+            say(&String::from_utf8_lossy(&Object::new().raw("error", &self.to_json()).end()));
+        } else {
+            say(&format!("{what}: {}", self.to_line()));
+        }
     }
 
     /// Prints the failure on standard error, as an object or for people.
@@ -228,6 +234,12 @@ impl Failure {
         // There is no other place to say that standard error is gone.
         std::io::stderr().write_all(&bytes).ok();
     }
+}
+
+/// Says a line to people, escaped already. That nobody can hear it is no failure of the work.
+pub(crate) fn say(line: &str) {
+    // One write, so that lines of several threads do not mix.
+    std::io::stderr().write_all(format!("{line}\n").as_bytes()).ok();
 }
 
 fn holder_json(h: &Holder) -> Vec<u8> {
@@ -304,6 +316,17 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
             Err(_) => ExitCode::from(FAILED),
         };
     }
+    if wants_json(std::env::args_os().skip(1)) {
+        let rendered = error.render().to_string();
+        let said = rendered.lines().take_while(|l| !l.starts_with("Usage:"));
+        let said: Vec<&str> =
+            said.map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("For more")).collect();
+        let message = said.join(" ");
+        let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
+        let hint = "`everlog help` and `everlog help VERB` list what there is";
+        Failure::usage(message).with_hint(hint).print(true, Style::for_stderr(ColorChoice::Never));
+        return ExitCode::from(USAGE);
+    }
     let mut shown = String::new();
     for line in error.render().to_string().lines() {
         shown.push_str(&text::line(line.as_bytes()));
@@ -311,6 +334,33 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     }
     std::io::stderr().write_all(shown.as_bytes()).ok();
     ExitCode::from(USAGE)
+}
+
+/// Whether a command line that could not be parsed asks for objects, as far as it can be told.
+fn wants_json(args: impl Iterator<Item = OsString>) -> bool {
+    let is_json = |shape: &[u8]| matches!(shape, b"json" | b"jsonl" | b"=json" | b"=jsonl");
+    let (mut asked, mut is_value) = (false, false);
+    for arg in args {
+        let arg = arg.as_encoded_bytes();
+        if std::mem::take(&mut is_value) {
+            asked = is_json(arg);
+            continue;
+        }
+        let shape = match arg {
+            b"--" => break,
+            b"--output" => Some(&b""[..]),
+            [b'-', b'-', ..] => arg.strip_prefix(b"--output="),
+            // Of the flags of one letter only `q` takes no value and may stand before.
+            [b'-', ..] => arg.strip_prefix(b"-qo").or_else(|| arg.strip_prefix(b"-o")),
+            _ => None,
+        };
+        match shape {
+            Some(b"") => is_value = true,
+            Some(shape) => asked = is_json(shape),
+            None => {}
+        }
+    }
+    asked
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use everlog::{ErrorKind, ReadMode, Store, StoreOptions};
 
 use crate::args::Globals;
-use crate::exit::{FAILED, Failure, NO_STORE};
+use crate::exit::{DAMAGE, FAILED, Failure, NO_STORE};
 
 const HINT: &str = "name it with --store or EVERLOG_STORE, or make one with `everlog init`";
 
@@ -33,6 +33,13 @@ fn open(globals: &Globals, options: StoreOptions) -> Result<(Store, PathBuf), Fa
         }
         Err(e) => Err(e.into()),
     }
+}
+
+/// Damage hides what a list or a search would have found.
+pub(crate) fn may_miss_sessions() -> Failure {
+    let message = "the store is damaged: sessions may be missing";
+    Failure::new(DAMAGE, "corrupt", message)
+        .with_hint("run `everlog check` to see all damage; what was found is whole")
 }
 
 fn no_store(message: &str) -> Failure {

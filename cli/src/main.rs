@@ -5,6 +5,9 @@
 //! C2. Foreign text reaches neither stream raw, except through the verbs whose output is exact bytes.
 //! C3. Every way out goes through `run`, so that a failure is one printed error and one exit code.
 
+// `println!` and `eprintln!` panic when the stream takes nothing.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod append_line;
 mod args;
 mod args_read;

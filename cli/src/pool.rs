@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::exit::Failure;
+use crate::exit::{FAILED, Failure};
 use crate::signal;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -32,16 +32,22 @@ pub(crate) fn run<R: Send>(
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (send, results) = channel();
     thread::scope(|scope| {
-        for _ in 0..jobs {
+        for begun in 0..jobs {
             let (send, work, next, stop) = (send.clone(), &work, &next, &stop);
-            scope.spawn(move || {
+            let worker = move || {
                 while !stop.load(Ordering::Relaxed) && signal::check().is_ok() {
                     let i = next.fetch_add(1, Ordering::Relaxed);
                     if i >= pieces || send.send((i, work(i))).is_err() {
                         return;
                     }
                 }
-            });
+            };
+            match thread::Builder::new().spawn_scoped(scope, worker) {
+                Ok(_) => {}
+                // Fewer do the same, more slowly.
+                Err(_) if begun > 0 => break,
+                Err(e) => return Err(Failure::new(FAILED, "io", format!("start a thread: {e}"))),
+            }
         }
         drop(send);
         let (mut early, mut due) = (BTreeMap::new(), 0);

@@ -3,11 +3,12 @@
 //! # Invariants
 //! I1. The first signal only sets the flag: the verb ends its batch, closes the store and exits with 128 + signal.
 //! I2. The second signal ends the process at once. The store is safe to kill at any time.
+//! I3. A file that may not grow (`ulimit -f`) is a failed write, not the end of the process.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 use crate::exit::{FAILED, Failure};
@@ -28,7 +29,8 @@ pub(crate) fn install() -> Result<(), Failure> {
         let number = usize::try_from(signal).unwrap_or_default();
         flag::register_usize(signal, Arc::clone(seen), number).map_err(failed)?;
     }
-    Ok(())
+    // Any handler will do: the write then fails with EFBIG. An ignored signal would be inherited.
+    flag::register(SIGXFSZ, Arc::default()).map(drop).map_err(failed)
 }
 
 /// Fails once a signal asked to stop.

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use everlog::{SessionId, Store};
 use tempfile::NamedTempFile;
 
-use crate::args::{Export, ExportFormat, Globals};
-use crate::exit::{DAMAGE, FAILED, Failure, PARTLY};
+use crate::args::{Export, ExportFormat, Globals, Shape};
+use crate::exit::{DAMAGE, FAILED, Failure, PARTLY, say};
 use crate::out::Out;
 use crate::{find, naming, pool, safe_name, signal, text};
 
@@ -24,6 +24,7 @@ pub(crate) fn run(globals: &Globals, args: &Export) -> Result<(), Failure> {
     let format = args.format;
     if args.out.as_os_str() == "-" {
         return match ids.as_slice() {
+            [] if store.damage_met() > 0 => Err(find::may_miss_sessions()),
             [] => Ok(()),
             [id] => to_stdout(&store, id, format),
             many => Err(Failure::usage(format!("{} logs do not fit one stream", many.len()))
@@ -35,8 +36,11 @@ pub(crate) fn run(globals: &Globals, args: &Export) -> Result<(), Failure> {
         [id] if !several => to_file(&store, id, format, &args.out, args.force)?,
         ids => to_folder(&store, ids, format, args)?,
     }
+    if args.all && store.damage_met() > 0 {
+        return Err(find::may_miss_sessions());
+    }
     if !globals.quiet {
-        eprintln!("exported {} sessions to {}", ids.len(), shown(&args.out));
+        say(&format!("exported {} sessions to {}", ids.len(), shown(&args.out)));
     }
     Ok(())
 }
@@ -151,6 +155,7 @@ fn to_folder(
         })
         .collect();
     refuse_twins(&paths)?;
+    let json = matches!(args.output, Some(Shape::Json | Shape::Jsonl));
     let (mut failures, mut damaged) = (0_usize, false);
     pool::run(
         ids.len(),
@@ -164,7 +169,7 @@ fn to_folder(
             Err(failure) => {
                 failures += 1;
                 damaged |= failure.code() == DAMAGE;
-                eprintln!("not exported: {}", failure.to_line());
+                failure.tell("not exported", json);
                 Ok(())
             }
             Ok(()) => Ok(()),

@@ -13,7 +13,7 @@ use everlog::{ErrorKind, ImportOptions, ImportReport, Store};
 
 use super::import_report::Reporter;
 use crate::args::{Globals, Import, ImportFormat};
-use crate::exit::Failure;
+use crate::exit::{Failure, say};
 use crate::inputs::{self, Input};
 use crate::progress::Progress;
 use crate::{find, pool, signal};
@@ -28,7 +28,7 @@ pub(crate) fn run(globals: &Globals, args: &Import) -> Result<(), Failure> {
     let (store, _) = find::open_write(globals, "everlog import")?;
     let inputs = inputs::collect(&args.paths);
     if inputs.is_empty() && !globals.quiet {
-        eprintln!("nothing to import: no file ends in .jsonl, .jsonl.zstd or .zst");
+        say("nothing to import: no file ends in .jsonl, .jsonl.zstd or .zst");
     }
     let done = import_all(&store, globals, args, &inputs);
     let closed = store.close().map_err(Failure::from);

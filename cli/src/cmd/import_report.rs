@@ -3,7 +3,7 @@
 use everlog::{ImportReport, ImportWarning};
 
 use crate::args::{Globals, Import, ImportFormat, Shape};
-use crate::exit::{FAILED, Failure, NEWER, PARTLY};
+use crate::exit::{FAILED, Failure, NEWER, PARTLY, say};
 use crate::inputs::Input;
 use crate::json_out::{Object, array};
 use crate::out::Out;
@@ -78,7 +78,7 @@ impl<'a> Reporter<'a> {
         match result {
             Ok(report) => {
                 for warning in report.warnings.iter().filter(|_| !self.globals.quiet) {
-                    eprintln!("warning: {path}: {}", warned(warning));
+                    say(&format!("warning: {path}: {}", warned(warning)));
                 }
                 let id = text::line(report.session.as_bytes());
                 if self.shape == Shape::Text {
@@ -90,9 +90,9 @@ impl<'a> Reporter<'a> {
                 self.out.line(format!("{id}  {stored} events, {added} new  {path}"))
             }
             Err(failure) => {
-                eprintln!("refused: {path}: {}", failure.to_line());
+                say(&format!("refused: {path}: {}", failure.to_line()));
                 if let Some(hint) = failure.hint() {
-                    eprintln!("hint: {hint}");
+                    say(&format!("hint: {hint}"));
                 }
                 Ok(())
             }

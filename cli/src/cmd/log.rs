@@ -293,7 +293,7 @@ impl Run<'_> {
         }
         match failures.split_last() {
             Some((last, others)) => {
-                others.iter().for_each(Failure::warn);
+                others.iter().for_each(|failure| failure.tell("warning", false));
                 Err(last.clone())
             }
             None if shown == 0 && self.filter.grep.is_some() => {

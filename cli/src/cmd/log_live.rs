@@ -161,7 +161,7 @@ impl Live<'_> {
             .is_some_and(|(id, ..)| error.session().is_none_or(|session| session != id));
         if !of_other {
             let failure = Failure::from(error);
-            failure.warn();
+            failure.tell("warning", false);
             self.damage = Some(failure);
         }
         Ok(())

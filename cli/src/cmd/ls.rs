@@ -35,6 +35,10 @@ pub(crate) fn run(globals: &Globals, args: &Ls) -> Result<(), Failure> {
     let mut out = if shape == Shape::Table { Out::paged(globals) } else { Out::new() };
     rows.print(&mut out, globals, shape, &sessions)?;
     out.finish()?;
+    if rows.store.damage_met() > 0 {
+        let json = matches!(args.output, Some(Shape::Json | Shape::Jsonl));
+        find::may_miss_sessions().tell("warning", json);
+    }
     rows.failure.map_or(Ok(()), Err)
 }
 

@@ -117,3 +117,26 @@ fn a_damaged_frame_of_an_import_costs_its_own_events_only() {
     assert!(message.starts_with(&format!("{} events", 20_000 - lines)), "{message}");
     assert_eq!(place.ever(&["cat", "s-777@0..100"]).exits(0).text().lines().count(), 101);
 }
+
+#[test]
+fn a_segment_of_another_place_is_damage_and_stays_as_it_is() {
+    let place = Place::new();
+    place.grow("s-1", 3);
+    let lanes = place.path("store/lanes");
+    std::fs::rename(lanes.join("0000"), lanes.join("0003")).unwrap();
+    let strange = lanes.join("0003/0000000000000000.seg");
+    let before = std::fs::read(&strange).unwrap();
+    for args in [vec!["check", "-o", "json"], vec!["check", "--quick", "-o", "json"]] {
+        let report = place.ever(&args).exits(12).json();
+        assert_eq!(report["damage"][0]["kind"], "segment-foreign");
+        assert!(
+            report["damage"][0]["path"].as_str().unwrap().ends_with("0003/0000000000000000.seg")
+        );
+    }
+    place.grow("s-2", 1);
+    assert_eq!(std::fs::read(&strange).unwrap(), before);
+    // Back in its place it is read again.
+    std::fs::rename(lanes.join("0000"), lanes.join("0004")).ok();
+    std::fs::rename(lanes.join("0003"), lanes.join("0000")).unwrap();
+    assert_eq!(place.ever(&["cat", "--id", "s-1"]).exits(0).text().lines().count(), 3);
+}

@@ -88,3 +88,36 @@ fn a_folder_gets_one_harmless_name_a_session() {
         |store: &str| place.run(&["-s", store, "ls", "-q", "--sort", "id"]).exits(0).text();
     assert_eq!(listed("second"), listed("store"));
 }
+
+#[test]
+fn all_of_a_store_whose_damage_may_hide_sessions_is_not_all() {
+    let place = Place::new();
+    place.grow("s-1", 3);
+    place.ever(&["export", "--all", "--out", "whole"]).exits(0);
+    assert_eq!(place.ever(&["ls", "-o", "json"]).exits(0).err, "");
+    let segment = place.path("store/lanes/0000/0000000000000000.seg");
+    std::fs::rename(&segment, place.path("aside")).unwrap();
+    for args in [vec!["export", "--all", "--out", "part"], vec!["export", "--all"]] {
+        assert!(place.ever(&args).exits(12).err.contains("sessions may be missing"));
+    }
+    assert!(place.ever(&["ls"]).exits(0).err.starts_with("warning: "));
+    let listed = place.ever(&["ls", "-o", "json"]).exits(0);
+    assert_eq!(
+        (listed.json().as_array().unwrap().len(), &listed.error()["kind"]),
+        (0, &"corrupt".into())
+    );
+}
+
+#[test]
+fn sessions_that_are_not_exported_are_objects_where_objects_are_asked_for() {
+    let place = Place::new();
+    place.grow("s-1", 1);
+    place.grow("s-2", 1);
+    place.ever(&["export", "s-1", "s-2", "--out", "out"]).exits(0);
+    let again = place.ever(&["export", "s-1", "s-2", "--out", "out", "-o", "json"]).exits(1);
+    let kinds: Vec<String> = (again.err.lines())
+        .map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap())
+        .map(|v| v["error"]["kind"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(kinds, ["exists", "exists", "failed"]);
+}

@@ -1,5 +1,8 @@
 //! `init`, and finding the store.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
 use crate::support::{Place, mode};
 
 #[test]
@@ -63,4 +66,23 @@ fn the_store_is_found_in_the_order_of_the_contract() {
     // A store that is named but missing is not replaced by another one.
     let missing = place.run(&["-s", "nowhere", "info"]).exits(10);
     assert!(missing.err.contains("nowhere"), "{}", missing.err);
+}
+
+#[test]
+fn a_folder_that_is_there_is_used_or_left_alone() {
+    let place = Place::bare();
+    for (mode, code) in [(0o700, 0), (0o755, 0), (0o777, 1), (0o770, 1)] {
+        let name = format!("m{mode:o}");
+        let path = place.path(&name);
+        std::fs::create_dir(&path).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        let done = place.run(&["init", &name, "-o", "json"]).exits(code);
+        if code == 0 {
+            place.run(&["-s", &name, "append", "s-1", "--create", "-t", "a", "-d", "1"]).exits(0);
+        } else {
+            assert_eq!(done.error()["kind"], "insecure-permissions");
+            assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0, "{name}: something was made");
+            place.run(&["init", &name, "--if-missing"]).exits(1);
+        }
+    }
 }

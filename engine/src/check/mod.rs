@@ -68,8 +68,8 @@ pub struct Damage {
     pub path: PathBuf,
     /// Where in it, in bytes.
     pub offset: u64,
-    /// Stable name of what it is: `frame`, `payload`, `segment-header`, `segment-missing`, `segment-short`,
-    /// `events-missing`, `diverged`, `duplicate-id`, `index`, `rule`, `torn-tail`, `unpublished`.
+    /// Stable name of what it is: `frame`, `payload`, `segment-header`, `segment-missing`, `segment-foreign`,
+    /// `segment-short`, `events-missing`, `diverged`, `duplicate-id`, `index`, `rule`, `torn-tail`, `unpublished`.
     pub kind: &'static str,
     /// What is wrong.
     pub message: String,
@@ -221,7 +221,7 @@ impl Check<'_> {
         for f in lanes.findings() {
             let (list, kind) = match f.kind {
                 "segment-torn" => (&mut report.notes, "segment-header"),
-                "segment-missing" | "segment-header" | "segment-short" => {
+                "segment-foreign" | "segment-missing" | "segment-header" | "segment-short" => {
                     (&mut report.damage, f.kind)
                 }
                 _ => continue,

@@ -1,6 +1,7 @@
 //! A slot of the lane file: a lower bound of how far the lane's log goes (docs/format.md section 4).
 
 use super::codec::{bytes_at, crc, i64_at, is_safe, is_zero, put, u16_at, u32_at, u64_at};
+use super::segment::SegmentHeader;
 use super::{Decoded, Fault};
 use crate::types::{LaneNo, SegmentNo};
 
@@ -63,6 +64,11 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// Whether it speaks of the segment with this header.
+    pub(crate) fn names(&self, header: &SegmentHeader) -> bool {
+        self.segment == header.segment && self.salt == header.salt
+    }
+
     pub(crate) fn encode(&self) -> [u8; LEN] {
         let mut b = [0; LEN];
         let state: u16 = match self.state {

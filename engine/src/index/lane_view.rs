@@ -209,6 +209,12 @@ impl LaneView {
                     h
                 }
                 None if fault == Fault::Zero => return Ok(None),
+                None if fault == Fault::Foreign => {
+                    // Whole, so it was written elsewhere: what it holds is not the lane's to read or to clear.
+                    let message = "the segment belongs to another lane, place or store";
+                    self.find(path, 0, "segment-foreign", message);
+                    return Ok(None);
+                }
                 None => {
                     // Nothing names it: it was being made when the machine went down.
                     let message = format!("the header cannot be read ({})", fault.clause());
@@ -316,9 +322,9 @@ impl LaneView {
         }
     }
 
-    /// Whether a segment of the lane is lost, so that it must not be written to.
+    /// Whether a segment of the lane is lost or not its own, so that it must not be written to.
     pub(crate) fn is_broken(&self) -> bool {
-        self.findings.iter().any(|f| f.kind == "segment-missing")
+        self.findings.iter().any(|f| matches!(f.kind, "segment-missing" | "segment-foreign"))
     }
 
     /// Reads on from where the last call stopped, into `index`.
@@ -533,7 +539,7 @@ impl LaneView {
         if self.known_end(segment.no()).is_some() || self.is_same_boot() {
             return Ok(false);
         }
-        let here = |s: &Slot| s.segment == segment.no() && s.salt == segment.header.salt;
+        let here = |s: &Slot| s.names(&segment.header);
         if self.slot.as_ref().is_some_and(|s| here(s) && s.durable_end > gap) {
             return Ok(false);
         }

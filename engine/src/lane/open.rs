@@ -271,8 +271,8 @@ impl LaneSite {
             p.next_gsn = p.next_gsn.max(gsn);
             p.next_session = p.next_session.max(session);
         }
-        let named = |s: &Slot| s.segment == segment.no() && s.salt == segment.header.salt;
-        if slot.as_ref().is_some_and(|s| named(s) && s.written_end > p.end) {
+        let named = slot.as_ref().filter(|s| s.names(&segment.header));
+        if named.is_some_and(|s| s.written_end > p.end) {
             // Written, perhaps read by others, and gone without a trace: those ids must not be given again.
             p.new_epoch = true;
         }
@@ -282,7 +282,6 @@ impl LaneSite {
             self.report(&held, segment, slot.as_ref(), (&found, &p), least.is_some(), same_boot);
         let site = self.site(&held);
         let rw = self.reopen(&held, segment)?;
-        let named = slot.as_ref().filter(|s| named(s));
         // A writer syncs the slot before it goes on, and closes after that; after another boot what reads is on the disk.
         let on_disk = |s: &Slot| !same_boot || s.state == LaneState::Closed;
         let slot_is_durable = !p.new_epoch && named.is_some_and(on_disk);
@@ -336,7 +335,7 @@ impl LaneSite {
     ) -> RecoveryReport {
         // In the same boot a CLOSE that reads well may not be on the disk; the slot says so once it is.
         let closed_for_good = slot.is_some_and(|s| {
-            let here = s.segment == segment.no() && s.salt == segment.header.salt;
+            let here = s.names(&segment.header);
             here && s.state == LaneState::Closed && s.durable_end >= found.valid_end
         });
         let closed = found.closed && found.gaps.is_empty();

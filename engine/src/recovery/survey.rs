@@ -63,8 +63,7 @@ pub(crate) fn survey(
         frames: 0,
         marked_gsn,
     };
-    if let Some(slot) = slot.filter(|x| x.segment == segment.no() && x.salt == segment.header.salt)
-    {
+    if let Some(slot) = slot.filter(|x| x.names(&segment.header)) {
         s.watermark = s.watermark.max(slot.durable_end);
     }
     loop {

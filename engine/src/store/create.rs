@@ -2,9 +2,11 @@
 //!
 //! # Invariants
 //! Mk1. STORE appears whole or not at all, after everything else of the store is durable.
+//! Mk2. A folder that is there already and could not be written afterwards stays as it is.
 
 use std::path::Path;
 
+use super::open::check_safety;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::codec::put;
 use crate::format::name;
@@ -21,6 +23,7 @@ pub(crate) fn make(vfs: &dyn Vfs, path: &Path, options: &StoreOptions) -> Result
     if root.list()?.iter().any(|e| e.name == name::STORE.as_bytes()) {
         return Err(exists(path));
     }
+    check_safety(&*root, path, options)?; // Mk2
     for dir in [name::LOCKS, name::LANES, name::QUARANTINE] {
         ensure_dir(&*root, dir, options.access)?;
     }

@@ -98,6 +98,24 @@ impl Store {
         })
     }
 
+    /// Places where this handle met damage that may hide sessions from every list: lost segments, and frames that are
+    /// gone. [`check`](Store::check) reads everything and names what it cost.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let store = everlog::Store::create(folder.path().join("s"), everlog::StoreOptions::default())?;
+    /// assert_eq!(store.damage_met(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn damage_met(&self) -> u64 {
+        let lanes = self.inner.lanes.read();
+        let hides = |kind| {
+            matches!(kind, "segment-missing" | "segment-foreign" | "events-missing" | "frame")
+        };
+        lanes.findings().filter(|f| hides(f.kind)).count() as u64
+    }
+
     /// Reports of past recoveries of all lanes, one JSON object each, oldest first in each lane, as
     /// [`RecoveryReport::to_json`](crate::RecoveryReport::to_json) made them. Of each lane the last MiB is read.
     ///

@@ -96,7 +96,8 @@ fn no_store(e: Error, path: &Path) -> Error {
     e
 }
 
-fn check_safety(root: &dyn VfsDir, path: &Path, options: &StoreOptions) -> Result<()> {
+/// Whether the store may be written where it stands: no other user may change it, and its locks can be trusted.
+pub(super) fn check_safety(root: &dyn VfsDir, path: &Path, options: &StoreOptions) -> Result<()> {
     if !options.allow_network && root.is_network()? {
         return Err(Error::new(
             ErrorKind::Unsupported,

@@ -165,7 +165,7 @@ pub struct Ownership {
     pub own: bool,
     /// Whether the group may write.
     pub group_write: bool,
-    /// Whether all users may read or write.
+    /// Whether all users may write.
     pub world: bool,
 }
 

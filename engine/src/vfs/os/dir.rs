@@ -216,7 +216,7 @@ pub(super) fn ownership(uid: u32, mode: RawMode) -> Ownership {
     Ownership {
         own: uid == rustix::process::geteuid().as_raw(),
         group_write: mode.contains(Mode::WGRP),
-        world: mode.contains(Mode::WOTH) || mode.contains(Mode::ROTH),
+        world: mode.contains(Mode::WOTH),
     }
 }
 
