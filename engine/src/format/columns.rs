@@ -256,7 +256,7 @@ fn common_suffix(a: &[u8], b: &[u8], most: usize) -> usize {
     equal + rest.take_while(|(a, b)| a == b).count()
 }
 
-fn last_quote(text: &[u8]) -> Option<usize> {
+pub(super) fn last_quote(text: &[u8]) -> Option<usize> {
     let mut quotes = memchr::memrchr_iter(b'"', text);
     quotes.find(|at| !is_escaped(text, *at))
 }
@@ -361,6 +361,3 @@ fn template<'a>(w: &mut Walk<'a>) -> Option<(&'a [u8], &'a [u8])> {
     let suffix = w.take(len)?;
     (prefix.len() + suffix.len() <= TEMPLATE_MAX).then_some((prefix, suffix))
 }
-
-#[cfg(test)]
-mod tests;

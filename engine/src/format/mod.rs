@@ -8,6 +8,8 @@
 
 pub(crate) mod codec;
 pub(crate) mod columns;
+#[cfg(test)]
+mod columns_tests;
 pub(crate) mod control;
 pub(crate) mod event_types;
 pub(crate) mod events;

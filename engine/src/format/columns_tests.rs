@@ -6,12 +6,14 @@ use std::borrow::Cow;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-use super::*;
-use crate::event::{Event, SurfaceOp};
-use crate::format::events::{Events, encode};
-use crate::format::frame::flag;
+use super::codec::{put_varint, wide};
+use super::columns::{Columns, last_quote};
+use super::events::{Events, encode};
+use super::frame::flag;
+use crate::event::{Event, NewEvent, SurfaceOp};
+use crate::limits::TEMPLATE_BYTES_MAX as TEMPLATE_MAX;
 
-fn decoded(payload: &[u8], count: usize, flags: u8) -> Result<Vec<Event>, crate::format::Fault> {
+fn decoded(payload: &[u8], count: usize, flags: u8) -> Result<Vec<Event>, super::Fault> {
     let mut events = Events::open(payload, count as u16, flags, 7)?;
     let mut out = Vec::new();
     while let Some(event) = events.next_event() {
