@@ -96,6 +96,9 @@ fn all_of_a_store_whose_damage_may_hide_sessions_is_not_all() {
     place.ever(&["export", "--all", "--out", "whole"]).exits(0);
     assert_eq!(place.ever(&["ls", "-o", "json"]).exits(0).err, "");
     let segment = place.path("store/lanes/0000/0000000000000000.seg");
+    let bytes = std::fs::read(&segment).unwrap();
+    std::fs::write(&segment, bytes.get(..5000).unwrap()).unwrap();
+    place.ever(&["export", "--all", "--out", "cut"]).exits(12);
     std::fs::rename(&segment, place.path("aside")).unwrap();
     for args in [vec!["export", "--all", "--out", "part"], vec!["export", "--all"]] {
         assert!(place.ever(&args).exits(12).err.contains("sessions may be missing"));
