@@ -374,7 +374,6 @@ The same file again adds nothing; a file that grew adds the rest.
 
 Examples:
   everlog import ~/.dsh/sessions            a whole folder
-  everlog import a.jsonl b.jsonl.zstd       some files
   zstdcat a.zst | everlog import -          from a pipe
   everlog import chat.jsonl --format jsonl  any lines of JSON, one event each
   everlog import torn.jsonl --salvage       every whole line, damaged ones kept aside

@@ -119,20 +119,57 @@ impl Walk<'_> {
         Ok(plan.dropped.is_some_and(|(from, _)| from == offset))
     }
 
+    /// Bytes from `offset` on that hold no valid frames, and the gsns they leave out. A frame whose header verifies is
+    /// named with what its payload held.
     fn lost(&mut self, segment: &Segment, offset: u64, len: u64, gsns: (u64, u64)) {
-        let message = match (len, gsns.1.saturating_sub(gsns.0)) {
+        let (mut at, end, mut gsn) = (offset, offset + len, gsns.0);
+        while at < end
+            && let Ok(h) = segment.frame_header(at)
+            && h.frame_len() <= end - at
+        {
+            let (n, bytes) = (h.count, h.frame_len());
+            let message = format!("the payload of a frame of {bytes} bytes and {n} events fails");
+            let found = self.about(segment, at, &h, "frame", message);
+            self.report.damage.push(found);
+            at += bytes;
+            gsn = gsn.max(h.gsn + u64::from(n));
+        }
+        let message = match (end - at, gsns.1.saturating_sub(gsn)) {
+            (0, _) if len > 0 => return,
             (0, n) => format!("{n} events of the lane are missing here"),
             (len, 0) => format!("{len} bytes are no valid frames"),
             (len, n) => format!("{len} bytes are no valid frames, they held {n} events"),
         };
         self.report.damage.push(Damage {
             path: segment.path.clone(),
-            offset,
+            offset: at,
             kind: if len == 0 { "events-missing" } else { "frame" },
             message,
             sessions: Vec::new(),
             seqs: Vec::new(),
         });
+    }
+
+    /// What is wrong with a frame, with the session and the seqs that its header gives.
+    fn about(
+        &self,
+        segment: &Segment,
+        offset: u64,
+        h: &FrameHeader,
+        kind: &'static str,
+        message: String,
+    ) -> Damage {
+        let lanes = self.check.store.inner.lanes.read();
+        let id = lanes.index.table.get(SessionNo(h.session)).map(|r| r.id.clone());
+        let seqs = (h.count > 0).then(|| (h.seq, h.seq + u64::from(h.count) - 1));
+        Damage {
+            path: segment.path.clone(),
+            offset,
+            kind,
+            message,
+            sessions: id.into_iter().collect(),
+            seqs: seqs.into_iter().collect(),
+        }
     }
 
     fn frame(
@@ -153,27 +190,10 @@ impl Walk<'_> {
         if let Err(fault) = self.truth.on_frame(place, h, payload)
             && h.kind != kind::INDEX
         {
-            let id = self
-                .check
-                .store
-                .inner
-                .lanes
-                .read()
-                .index
-                .table
-                .get(SessionNo(h.session))
-                .map(|r| r.id.clone());
-            self.report.damage.push(Damage {
-                path: segment.path.clone(),
-                offset,
-                kind: "payload",
-                message: format!(
-                    "the frame verifies, its payload breaks a rule ({})",
-                    fault.clause()
-                ),
-                sessions: id.into_iter().collect(),
-                seqs: vec![(h.seq, h.seq + u64::from(h.count).saturating_sub(1))],
-            });
+            let why = fault.clause();
+            let message = format!("the frame verifies, its payload breaks a rule ({why})");
+            let found = self.about(segment, offset, h, "payload", message);
+            self.report.damage.push(found);
         }
     }
 
