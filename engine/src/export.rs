@@ -67,10 +67,11 @@ impl Store {
         let mut frames = Frames { writer: FrameWriter::new()?, frame: Vec::new() };
         self.export_with(id, out, true, &mut frames, &mut |step, buf| {
             match step {
-                Some(event) => pack.push(event, buf),
+                Some(event) => pack.push(event, buf)?,
                 // A run of chunks never goes on in another frame.
-                None => Ok(pack.finish(buf)),
+                None => pack.finish(buf),
             }
+            Ok(())
         })
     }
 
@@ -96,11 +97,14 @@ impl Store {
     pub fn export_jsonl(&self, id: &SessionId, out: &mut dyn Write) -> Result<u64> {
         let lines = is_jsonl_header(&self.session(id)?.header()?);
         let mut writer = JsonlWriter::default();
-        self.export_with(id, out, !lines, &mut Plain, &mut |step, buf| match (step, lines) {
-            (Some(event), true) => writer.push(event, buf),
-            (Some(event), false) => Ok(write_line(buf, event)),
-            (None, true) => Ok(writer.finish(buf)),
-            (None, false) => Ok(()),
+        self.export_with(id, out, !lines, &mut Plain, &mut |step, buf| {
+            match (step, lines) {
+                (Some(event), true) => writer.push(event, buf)?,
+                (Some(event), false) => write_line(buf, event),
+                (None, true) => writer.finish(buf),
+                (None, false) => {}
+            }
+            Ok(())
         })
     }
 
@@ -111,7 +115,7 @@ impl Store {
         out: &mut dyn Write,
         with_header: bool,
         wrap: &mut dyn Wrap,
-        write: &mut dyn FnMut(Option<&EventRef<'_>>, &mut Vec<u8>) -> Result<()>,
+        write: &mut WriteEvent<'_>,
     ) -> Result<u64> {
         let session = self.session(id)?;
         let mut buf = Vec::new();
@@ -143,6 +147,9 @@ impl Store {
         Ok(events)
     }
 }
+
+/// Appends an event to text; without one, what it held back.
+type WriteEvent<'f> = dyn FnMut(Option<&EventRef<'_>>, &mut Vec<u8>) -> Result<()> + 'f;
 
 /// How text gets to the output.
 trait Wrap {

@@ -7,7 +7,7 @@ use crate::format::frame::FrameHeader;
 use crate::index::Place;
 use crate::types::{EventId, Seq, SessionId};
 
-/// An event of any session, as a [`Subscription`] gives it.
+/// An event of any session, as a [`Subscription`](crate::Subscription) gives it.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
