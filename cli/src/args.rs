@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 
+use crate::args_view;
+
 /// An embedded event store for the sessions of agents.
 #[derive(Parser, Debug)]
 #[command(name = "everlog", version, max_term_width = 100, subcommand_required = true)]
@@ -107,6 +109,14 @@ pub(crate) enum Command {
     Check(Check),
     /// Show facts about the store
     Info(Info),
+    /// Print the history that the model is given
+    Messages(args_view::Messages),
+    /// Print what people saw
+    Transcript(args_view::Transcript),
+    /// Print the seqs of the events that make the history
+    Surface(args_view::Surface),
+    /// Count turns, steps, tokens and times
+    Stats(args_view::Stats),
 }
 
 impl Command {
@@ -121,6 +131,10 @@ impl Command {
             Self::Export(a) => a.output,
             Self::Check(a) => a.output,
             Self::Info(a) => a.output,
+            Self::Messages(a) => return args_view::message_shape_is_json(a.output),
+            Self::Transcript(a) => return args_view::transcript_shape_is_json(a.output),
+            Self::Surface(a) => a.output,
+            Self::Stats(a) => a.output,
         };
         matches!(shape, Some(Shape::Json | Shape::Jsonl))
     }
@@ -312,8 +326,8 @@ Examples:
   everlog cat 7f3a91c2@-5.. | jq .type      the last five events of a session
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 partly done, 10 no store, 11 locked by another
-writer, 12 damage found, 13 written by a newer format, 14 conflict, 130 interrupted, 141 closed
-pipe. Any other code is a failure too.";
+writer, 12 damage found, 13 written by a newer format, 14 conflict, 15 events of an unknown type,
+130 interrupted, 141 closed pipe. Any other code is a failure too.";
 
 const INIT_HELP: &str = "\
 Examples:

@@ -7,11 +7,13 @@
 
 mod append_line;
 mod args;
+mod args_view;
 mod cmd;
 mod exit;
 mod find;
 mod inputs;
 mod json_out;
+mod message_text;
 mod naming;
 mod out;
 mod pool;

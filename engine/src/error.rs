@@ -50,6 +50,9 @@ pub enum ErrorKind {
     Diverged,
     /// Written by a newer or foreign format: use the program that wrote it. Nothing was touched.
     Unsupported,
+    /// A view met an event of a type that it does not know and may not step over: use a program that knows it, or say
+    /// that such types be stepped over.
+    UnknownType,
     /// The disk is full: free space and call again; nothing was accepted.
     StorageFull,
     /// Reading or writing failed: see the source; nothing more was accepted.
@@ -80,6 +83,7 @@ impl ErrorKind {
             Self::Corrupt => "corrupt",
             Self::Diverged => "diverged",
             Self::Unsupported => "unsupported",
+            Self::UnknownType => "unknown-type",
             Self::StorageFull => "storage-full",
             Self::Io => "io",
             Self::Poisoned => "poisoned",

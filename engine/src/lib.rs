@@ -42,6 +42,7 @@ mod json;
 mod lane;
 pub mod limits;
 mod locks;
+mod model;
 mod options;
 mod recovery;
 mod segment;
@@ -57,12 +58,14 @@ pub use check::{CheckOptions, CheckReport, Damage};
 pub use error::{Error, ErrorKind, Holder, Result};
 pub use event::{Event, EventRef, NewEvent, SurfaceOp};
 pub use import::{ImportOptions, ImportReport, ImportWarning};
+pub use model::{ContextFigures, History, Stats, TokenTotals};
 #[cfg(feature = "planted")]
 pub use options::Planted;
 pub use options::{Level, ReadMode, StoreOptions};
 pub use recovery::report::{DamagedRange, RecoveryReport};
 pub use session::{
-    Events, Landmark, LandmarkKind, NewSession, PreparedBatch, Receipt, Session, SessionInfo, SessionWriter,
+    Events, Landmark, LandmarkKind, NewSession, PreparedBatch, Receipt, Replacement, Session,
+    SessionInfo, SessionStats, SessionView, SessionWriter, ViewOptions,
 };
 pub use store::{HeldSession, Store, StoreInfo};
 pub use surface::{Surface, SurfacePlan, SurfaceRefusal};

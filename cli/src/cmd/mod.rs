@@ -9,6 +9,11 @@ mod import_report;
 mod info;
 mod init;
 mod ls;
+mod messages;
+mod stats;
+mod surface;
+mod transcript;
+mod view;
 
 use crate::args::{Args, Command, Shape};
 use crate::exit::Failure;
@@ -25,6 +30,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Command::Export(a) => export::run(globals, a),
         Command::Check(a) => check::run(globals, a),
         Command::Info(a) => info::run(globals, a),
+        Command::Messages(a) => messages::run(globals, a),
+        Command::Transcript(a) => transcript::run(globals, a),
+        Command::Surface(a) => surface::run(globals, a),
+        Command::Stats(a) => stats::run(globals, a),
     }
 }
 

@@ -81,7 +81,7 @@ impl Session {
     }
 
     /// Hands on the events of these seqs, which rise.
-    fn visit(
+    pub(super) fn visit(
         &self,
         seqs: &[Seq],
         f: &mut dyn FnMut(&EventRef<'_>) -> Result<()>,
@@ -124,7 +124,7 @@ impl Session {
     }
 
     /// Seqs of the events with a surface mark below `end`, in order.
-    fn surface_seqs(&self, end: Seq) -> Result<Vec<Seq>> {
+    pub(super) fn surface_seqs(&self, end: Seq) -> Result<Vec<Seq>> {
         let mut out = Vec::new();
         for extent in self.extents() {
             let runs = self.runs_at(&extent)?;
@@ -141,7 +141,9 @@ impl Session {
         let lanes = self.store.lanes.read();
         if extent.index == 0 {
             let block = lanes.index.blocks.get(&(extent.lane, extent.segment));
-            return Ok(Arc::new(block.into_iter().flat_map(|b| b.runs_of(self.no)).cloned().collect()));
+            return Ok(Arc::new(
+                block.into_iter().flat_map(|b| b.runs_of(self.no)).cloned().collect(),
+            ));
         }
         let segment = lanes.segment(extent.lane, extent.segment);
         drop(lanes);

@@ -6,18 +6,22 @@
 //! Se3. Iteration loads one frame at a time, in either direction.
 
 mod events;
+mod figures;
 mod fold;
 mod new;
 mod prepared;
 mod read;
 mod receipt;
 mod structure;
+mod view;
 mod write;
 
 pub use events::Events;
+pub use figures::SessionStats;
 pub use new::{NewSession, SessionInfo};
 pub use prepared::PreparedBatch;
 pub use read::Session;
 pub use receipt::Receipt;
 pub use structure::{Landmark, LandmarkKind};
+pub use view::{Replacement, SessionView, ViewOptions};
 pub use write::SessionWriter;

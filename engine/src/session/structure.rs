@@ -88,9 +88,11 @@ impl Session {
     pub fn open_turn(&self) -> Result<Option<Seq>> {
         self.store.guard()?;
         for extent in self.extents().iter().rev() {
-            let turns = self.landmarks_of(extent)?.into_iter().rev().find(|l| {
-                matches!(l.kind, LandmarkKind::TurnStart | LandmarkKind::TurnEnd)
-            });
+            let turns = self
+                .landmarks_of(extent)?
+                .into_iter()
+                .rev()
+                .find(|l| matches!(l.kind, LandmarkKind::TurnStart | LandmarkKind::TurnEnd));
             if let Some(last) = turns {
                 return Ok((last.kind == LandmarkKind::TurnStart).then_some(last.seq));
             }
