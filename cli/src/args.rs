@@ -117,6 +117,8 @@ pub(crate) enum Command {
     Surface(args_view::Surface),
     /// Count turns, steps, tokens and times
     Stats(args_view::Stats),
+    /// Close what was cut off, and say where to go on
+    Resume(args_view::Resume),
 }
 
 impl Command {
@@ -135,6 +137,7 @@ impl Command {
             Self::Transcript(a) => return args_view::transcript_shape_is_json(a.output),
             Self::Surface(a) => a.output,
             Self::Stats(a) => a.output,
+            Self::Resume(a) => a.output,
         };
         matches!(shape, Some(Shape::Json | Shape::Jsonl))
     }

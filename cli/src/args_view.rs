@@ -119,6 +119,22 @@ pub(crate) struct Stats {
     pub(crate) output: Option<Shape>,
 }
 
+#[derive(clap::Args, Debug)]
+#[command(after_help = RESUME_HELP, group = ArgGroup::new("name").args(["session", "id"]).required(true))]
+pub(crate) struct Resume {
+    /// Full id, or a unique prefix of at least 4 characters
+    pub(crate) session: Option<OsString>,
+    /// Full id, never read as a prefix
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    pub(crate) id: Option<OsString>,
+    /// What to do about required events of unknown types
+    #[arg(long, value_enum, default_value = "refuse", value_name = "WHAT")]
+    pub(crate) unknown: Unknown,
+    /// Shape of the output
+    #[arg(short, long, value_enum, value_name = "SHAPE")]
+    pub(crate) output: Option<Shape>,
+}
+
 /// Whether a shape asks for errors as objects.
 pub(crate) fn message_shape_is_json(shape: Option<MessageShape>) -> bool {
     matches!(shape, Some(MessageShape::Json | MessageShape::Jsonl | MessageShape::Openai))
@@ -148,6 +164,13 @@ const SURFACE_HELP: &str = "\
 Examples:
   everlog surface s-7                       the seqs that make messages now
   everlog surface s-7@120 -o json           with all that was replaced up to event 120";
+
+const RESUME_HELP: &str = "\
+A resumed session does not grow when it is resumed again.
+
+Examples:
+  everlog resume s-7                        where to go on, and what may have happened
+  everlog resume s-7 -o json | jq .nextSeq";
 
 const STATS_HELP: &str = "\
 Examples:

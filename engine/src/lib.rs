@@ -64,8 +64,8 @@ pub use options::Planted;
 pub use options::{Level, ReadMode, StoreOptions};
 pub use recovery::report::{DamagedRange, RecoveryReport};
 pub use session::{
-    Events, Landmark, LandmarkKind, NewSession, PreparedBatch, Receipt, Replacement, Session,
-    SessionInfo, SessionStats, SessionView, SessionWriter, ViewOptions,
+    Events, Landmark, LandmarkKind, NewSession, PreparedBatch, Receipt, Replacement, Resumption,
+    Session, SessionInfo, SessionStats, SessionView, SessionWriter, ViewOptions,
 };
 pub use store::{HeldSession, Store, StoreInfo};
 pub use surface::{Surface, SurfacePlan, SurfaceRefusal};

@@ -10,6 +10,7 @@ mod info;
 mod init;
 mod ls;
 mod messages;
+mod resume;
 mod stats;
 mod surface;
 mod transcript;
@@ -34,6 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Command::Transcript(a) => transcript::run(globals, a),
         Command::Surface(a) => surface::run(globals, a),
         Command::Stats(a) => stats::run(globals, a),
+        Command::Resume(a) => resume::run(globals, a),
     }
 }
 

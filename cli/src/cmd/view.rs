@@ -25,6 +25,11 @@ pub(super) fn options(how: ViewHow) -> ViewOptions {
     options
 }
 
+/// The options that only say what is to be done about unknown types.
+pub(super) fn unknown(what: Unknown) -> ViewOptions {
+    options(ViewHow { raw: false, allow_gaps: false, unknown: what })
+}
+
 /// The session and the view that the command line names.
 pub(super) fn open(globals: &Globals, of: &ViewOf) -> Result<(Session, SessionView), Failure> {
     if of.seq.is_some() && of.id.is_none() {

@@ -11,3 +11,4 @@ mod import;
 mod init;
 mod ls;
 mod support;
+mod views;

@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(text(r#"[{"type":"tool-call","name":"abc","arguments":"{}"}]"#), 10.0);
         let nested = r#"[{"type":"tool-result","content":[{"type":"text","text":""}]}]"#;
         assert_eq!(text(nested), 12.0);
-        assert_eq!(text(r#"[{"type":"image"}]"#), 13.0);
+        assert_eq!(text(r#"[{"type":"image"}]"#), 12.0);
         assert_eq!((system(Some(b"\"\"")), system(Some(b"\"x\""))), (0.0, 5.0));
         assert_eq!((tools(Some(b"[]")), tools(Some(b"[{}]"))), (0.0, 5.0));
     }

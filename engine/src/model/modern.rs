@@ -26,6 +26,14 @@ pub(crate) struct View<'a> {
     pub(crate) data: Cow<'a, [u8]>,
 }
 
+#[cfg(test)]
+impl<'a> View<'a> {
+    /// An event that is known to have today's shape.
+    pub(super) fn plain(event: &'a Event) -> Self {
+        Self { event_type: &event.event_type, data: Cow::Borrowed(&event.data) }
+    }
+}
+
 /// Whether readers know what events of a type mean. Others may be stepped over only when they say so themselves.
 pub(crate) fn is_known(event_type: &[u8]) -> bool {
     code_of(event_type).is_some() || event_type == STEERING_MESSAGE

@@ -17,7 +17,12 @@ use super::field::{Label, amount, is, is_filled, members, text_at};
 use super::modern::View;
 use super::tokens::{TokenTotals, Totals};
 
-/// Figures of a session or a part of it. [`Session::stats`](crate::Session::stats) has an example.
+/// Figures of a session or a part of it. [`Session::stats`](crate::Session::stats) has another example.
+///
+/// ```
+/// let none = everlog::Stats::default();
+/// assert_eq!((none.turns, none.decode_tokens, none.tokens.output), (0, 0.0, 0.0));
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Stats {

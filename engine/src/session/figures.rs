@@ -10,7 +10,12 @@ use crate::event::EventRef;
 use crate::model::{ContextFigures, ContextFold, SplitStats, Stats, message_in};
 use crate::types::Seq;
 
-/// Figures of a session. [`Session::stats`] has an example.
+/// Figures of a session.
+///
+/// ```
+/// let none = everlog::SessionStats::default();
+/// assert_eq!((none.whole, none.own, none.context), Default::default());
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct SessionStats {

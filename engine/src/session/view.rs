@@ -201,7 +201,7 @@ impl Session {
     }
 
     /// Refuses when an event below `end` is of a type that may not be stepped over.
-    fn refuse_unknown(&self, end: Seq, allow_gaps: bool) -> Result<()> {
+    pub(super) fn refuse_unknown(&self, end: Seq, allow_gaps: bool) -> Result<()> {
         for extent in self.extents() {
             let runs = self.runs_at(&extent)?;
             let firsts = marks_in(&runs, &extent).filter(|m| m.class == mark::OTHER && m.seq < end);
@@ -361,25 +361,7 @@ impl SessionView {
 
     /// Adds the closers of the turn that is open at the end.
     fn close(&mut self) -> Result<()> {
-        let session = self.session.clone();
-        let Some(start) = session.open_turn()? else { return Ok(()) };
-        let mut closers = Closers::default();
-        let mut take = |event: &EventRef<'_>| {
-            let view = session.modern(event)?;
-            closers.apply(event.seq, event.time_ms, &view);
-            Ok(())
-        };
-        if self.options.allow_gaps {
-            for event in session.range(start, self.end - 1) {
-                match event.and_then(|event| take(&event.as_ref())) {
-                    Err(e) if is_damage(&e) => {}
-                    other => other?,
-                }
-            }
-        } else {
-            session.for_each(start, self.end - 1, &mut take)?;
-        }
-        for event in closers.events() {
+        for event in self.session.closers(self.end, self.options.allow_gaps)? {
             self.take(&event.as_ref())?;
             self.closers.push(event);
         }
@@ -466,6 +448,28 @@ impl SessionView {
 }
 
 impl Session {
+    /// The closers of the turn that is open at the end, which is at `end`.
+    pub(super) fn closers(&self, end: Seq, allow_gaps: bool) -> Result<Vec<Event>> {
+        let Some(start) = self.open_turn()? else { return Ok(Vec::new()) };
+        let mut closers = Closers::default();
+        let mut take = |event: &EventRef<'_>| {
+            let view = self.modern(event)?;
+            closers.apply(event.seq, event.time_ms, &view);
+            Ok(())
+        };
+        if !allow_gaps {
+            self.for_each(start, end.saturating_sub(1), &mut take)?;
+            return Ok(closers.events());
+        }
+        for event in self.range(start, end.saturating_sub(1)) {
+            match event.and_then(|event| take(&event.as_ref())) {
+                Err(e) if is_damage(&e) => {}
+                other => other?,
+            }
+        }
+        Ok(closers.events())
+    }
+
     /// An event of this session in today's shape.
     pub(super) fn modern<'a>(&self, event: &EventRef<'a>) -> Result<model::View<'a>> {
         model::modern(event, self.id().as_bytes(), &mut |seq| self.read(seq))
