@@ -65,7 +65,7 @@ pub use options::{Level, ReadMode, StoreOptions};
 pub use recovery::report::{DamagedRange, RecoveryReport};
 pub use session::{
     Events, Landmark, LandmarkKind, NewSession, PreparedBatch, Receipt, Replacement, Resumption,
-    Session, SessionInfo, SessionStats, SessionView, SessionWriter, ViewOptions,
+    Session, SessionInfo, SessionStats, SessionView, SessionWriter, UnknownCall, ViewOptions,
 };
 pub use store::{HeldSession, Store, StoreInfo};
 pub use surface::{Surface, SurfacePlan, SurfaceRefusal};
