@@ -119,6 +119,8 @@ pub(crate) enum Command {
     Stats(args_view::Stats),
     /// Close what was cut off, and say where to go on
     Resume(args_view::Resume),
+    /// Make a child that shares the events of a session
+    Fork(args_view::Fork),
 }
 
 impl Command {
@@ -138,6 +140,7 @@ impl Command {
             Self::Surface(a) => a.output,
             Self::Stats(a) => a.output,
             Self::Resume(a) => a.output,
+            Self::Fork(a) => a.output,
         };
         matches!(shape, Some(Shape::Json | Shape::Jsonl))
     }

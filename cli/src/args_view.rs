@@ -135,6 +135,23 @@ pub(crate) struct Resume {
     pub(crate) output: Option<Shape>,
 }
 
+#[derive(clap::Args, Debug)]
+#[command(after_help = FORK_HELP)]
+pub(crate) struct Fork {
+    /// Parent, with the last event that is shared if you like: `S`, `S@7`
+    #[arg(value_name = "SESSION[@SEQ]")]
+    pub(crate) target: OsString,
+    /// Id of the child [default: a random one]
+    #[arg(value_name = "NEW")]
+    pub(crate) new: Option<OsString>,
+    /// Fork inside a turn too: the child gets the events that close it
+    #[arg(long)]
+    pub(crate) close: bool,
+    /// Shape of the output
+    #[arg(short, long, value_enum, value_name = "SHAPE")]
+    pub(crate) output: Option<Shape>,
+}
+
 /// Whether a shape asks for errors as objects.
 pub(crate) fn message_shape_is_json(shape: Option<MessageShape>) -> bool {
     matches!(shape, Some(MessageShape::Json | MessageShape::Jsonl | MessageShape::Openai))
@@ -171,6 +188,14 @@ A resumed session does not grow when it is resumed again.
 Examples:
   everlog resume s-7                        where to go on, and what may have happened
   everlog resume s-7 -o json | jq .nextSeq";
+
+const FORK_HELP: &str = "\
+Nothing is copied; the parent may be written meanwhile.
+
+Examples:
+  everlog fork s-7                          go on from its end in a session of its own
+  everlog fork s-7@120 try-2                from event 120 on, between two turns
+  everlog fork s-7@90 try-3 --close         from inside a turn";
 
 const STATS_HELP: &str = "\
 Examples:

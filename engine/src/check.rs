@@ -474,7 +474,7 @@ impl Check<'_> {
             let found = self.about(record, "diverged", message, vec![*conflict]);
             self.report.damage.push(found);
         }
-        let mut due = 0;
+        let mut due = record.base();
         let mut gaps = Vec::new();
         for e in &record.extents {
             if e.first_seq > due {
@@ -523,9 +523,11 @@ impl Check<'_> {
                 at = end;
                 continue;
             }
-            let Ok((h, frame)) = session.frame_of(at, &mut payload) else {
+            let owned = self.store.inner.owner_of(record.no, at).1;
+            let Ok((h, stop)) = session.frame_of(at, &mut payload) else {
                 let upto = self.store.inner.locate(record.no, at);
                 let upto = upto.map_or(at, |l| l.frame.first_seq + u64::from(l.frame.count) - 1);
+                let upto = upto.min(owned - 1);
                 broken.push((at, upto.max(at)));
                 at = upto.max(at) + 1;
                 continue;
@@ -534,11 +536,11 @@ impl Check<'_> {
                 && rule.is_none()
                 && broken.is_empty()
                 && whole
-                && let Err(what) = judge_frame(&session, &h, &payload, &mut surface)
+                && let Err(what) = judge_frame(&session, &h, stop, &payload, &mut surface)
             {
                 rule = Some(what);
             }
-            at = frame.first_seq + u64::from(frame.count);
+            at = stop;
         }
         if !broken.is_empty() {
             let found =
@@ -558,6 +560,7 @@ impl Check<'_> {
 fn judge_frame(
     session: &Session,
     h: &FrameHeader,
+    stop: Seq,
     payload: &[u8],
     surface: &mut Surface,
 ) -> std::result::Result<(), (Seq, String)> {
@@ -573,6 +576,9 @@ fn judge_frame(
     };
     while let Some(event) = events.next_event() {
         let e = event.map_err(at)?;
+        if e.seq >= stop {
+            break;
+        }
         let stored = |seq: Seq| {
             session
                 .with(seq, &mut |old| (old.event_type == b"tool/result").then(|| old.data.to_vec()))

@@ -53,6 +53,8 @@ pub enum ErrorKind {
     /// A view met an event of a type that it does not know and may not step over: use a program that knows it, or say
     /// that such types be stepped over.
     UnknownType,
+    /// A turn is open where a session is to be forked: choose another boundary, or have the turn closed in the child.
+    OpenTurn,
     /// The disk is full: free space and call again; nothing was accepted.
     StorageFull,
     /// Reading or writing failed: see the source; nothing more was accepted.
@@ -84,6 +86,7 @@ impl ErrorKind {
             Self::Diverged => "diverged",
             Self::Unsupported => "unsupported",
             Self::UnknownType => "unknown-type",
+            Self::OpenTurn => "open-turn",
             Self::StorageFull => "storage-full",
             Self::Io => "io",
             Self::Poisoned => "poisoned",

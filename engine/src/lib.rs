@@ -67,7 +67,7 @@ pub use session::{
     Events, Landmark, LandmarkKind, NewSession, PreparedBatch, Receipt, Replacement, Resumption,
     Session, SessionInfo, SessionStats, SessionView, SessionWriter, UnknownCall, ViewOptions,
 };
-pub use store::{HeldSession, Store, StoreInfo};
+pub use store::{ForkOptions, HeldSession, Store, StoreInfo};
 pub use surface::{Surface, SurfacePlan, SurfaceRefusal};
 pub use types::{EventId, LaneNo, SegmentNo, Seq, SessionId, SessionNo};
 

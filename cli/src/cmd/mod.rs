@@ -4,6 +4,7 @@ mod append;
 mod cat;
 mod check;
 mod export;
+mod fork;
 mod import;
 mod import_report;
 mod info;
@@ -36,6 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Command::Surface(a) => surface::run(globals, a),
         Command::Stats(a) => stats::run(globals, a),
         Command::Resume(a) => resume::run(globals, a),
+        Command::Fork(a) => fork::run(globals, a),
     }
 }
 

@@ -160,3 +160,31 @@ fn resume_stores_the_closers_once() {
     place.ever(&["resume", "sess"]).exits(15);
     place.ever(&["resume", "sess", "--unknown", "keep"]).exits(0);
 }
+
+#[test]
+fn fork_makes_a_child_or_says_why_not() {
+    let place = place();
+    let error = place.ever(&["fork", "sess", "kid", "-o", "json"]).exits(1).error();
+    assert_eq!((&error["kind"], &error["seq"]), (&json!("open-turn"), &json!(5)));
+    let error = place.ever(&["fork", "sess@99", "kid", "-o", "json"]).exits(1).error();
+    assert_eq!((&error["kind"], &error["seq"]), (&json!("invalid-boundary"), &json!(99)));
+    let error = place.ever(&["fork", "nobody", "kid", "-o", "json"]).exits(1).error();
+    assert_eq!(error["kind"], "not-found");
+    let error = place.ever(&["fork", "sess", "sess", "-o", "json"]).exits(1).error();
+    assert_eq!(error["kind"], "exists");
+    let done = place.ever(&["fork", "sess", "kid", "--close", "-o", "json"]).exits(0).json();
+    assert_eq!(
+        done,
+        json!({"v": 1, "session": "kid", "parentSession": "sess", "seedLength": 6, "boundary": 5})
+    );
+    let own = place.ever(&["stats", "kid", "-o", "json"]).exits(0).json();
+    assert_eq!((&own["events"], &own["own"]["events"]), (&json!(10), &json!(4)));
+    let all = place.ever(&["stats", "-o", "json"]).exits(0).json();
+    assert_eq!((&all["sessions"], &all["events"]), (&json!(2), &json!(10)));
+    let fresh = place.ever(&["fork", "kid"]).exits(0).text();
+    assert!(fresh.starts_with("session-") && fresh.trim_end().len() == 40, "{fresh}");
+    let listed = place.ever(&["ls", "-q", "--parent", "sess"]).exits(0).text();
+    assert_eq!(listed, "kid\n");
+    place.ever(&["check"]).exits(0);
+    place.ever(&["fork", "sess@1..2", "x"]).exits(2);
+}

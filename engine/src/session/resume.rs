@@ -19,7 +19,10 @@ const END_SEED: &str = "session/end-seed";
 
 /// A tool call of which nobody knows whether it took effect.
 ///
-/// [`SessionWriter::resume`] has an example.
+/// ```
+/// let call = everlog::UnknownCall { call_id: b"c1".to_vec(), seq: 7 };
+/// assert_eq!((&call.call_id[..], call.seq), (&b"c1"[..], 7));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownCall {
     /// The provider's id of the call, WTF-8.
@@ -28,7 +31,12 @@ pub struct UnknownCall {
     pub seq: Seq,
 }
 
-/// What a resumption did and found. [`SessionWriter::resume`] has an example.
+/// What a resumption did and found. [`SessionWriter::resume`] has another example.
+///
+/// ```
+/// let none = everlog::Resumption::default();
+/// assert_eq!((none.next_seq, none.closers, none.marked, none.last_request), (0, 0, false, None));
+/// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Resumption {
     /// Seq that the next event gets.

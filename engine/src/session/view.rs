@@ -202,8 +202,8 @@ impl Session {
 
     /// Refuses when an event below `end` is of a type that may not be stepped over.
     pub(super) fn refuse_unknown(&self, end: Seq, allow_gaps: bool) -> Result<()> {
-        for extent in self.extents() {
-            let runs = self.runs_at(&extent)?;
+        for (owner, extent) in self.extents() {
+            let runs = self.runs_at(owner, &extent)?;
             let firsts = marks_in(&runs, &extent).filter(|m| m.class == mark::OTHER && m.seq < end);
             for first in firsts {
                 // The mark names the first of its frame.
@@ -298,11 +298,10 @@ impl SessionView {
 
     /// Looks for events that the index has lost.
     fn cover(&mut self) -> Result<()> {
-        let mut extents = self.session.extents();
-        extents.sort_by_key(|e| e.first_seq);
+        let extents = self.session.extents();
         let mut next = 0;
         for (first, end) in
-            extents.iter().map(|e| (e.first_seq, e.end_seq())).chain([(self.end, self.end)])
+            extents.iter().map(|(_, e)| (e.first_seq, e.end_seq())).chain([(self.end, self.end)])
         {
             if first > next && next < self.end {
                 let gap = next..first.min(self.end);

@@ -6,6 +6,7 @@
 //! St3. Reading takes no lock that another process could wait for.
 
 mod create;
+mod fork;
 mod handle;
 mod held;
 mod info;
@@ -21,6 +22,7 @@ use crate::handle::StoreInner;
 use crate::options::StoreOptions;
 use crate::vfs::{OsVfs, Vfs};
 
+pub use fork::ForkOptions;
 pub use held::HeldSession;
 pub use info::StoreInfo;
 
