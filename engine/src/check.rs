@@ -523,13 +523,13 @@ impl Check<'_> {
                 at = end;
                 continue;
             }
-            let owned = self.store.inner.owner_of(record.no, at).1;
             let Ok((h, stop)) = session.frame_of(at, &mut payload) else {
-                let upto = self.store.inner.locate(record.no, at);
-                let upto = upto.map_or(at, |l| l.frame.first_seq + u64::from(l.frame.count) - 1);
-                let upto = upto.min(owned - 1);
-                broken.push((at, upto.max(at)));
-                at = upto.max(at) + 1;
+                let end = self.store.inner.end_of_lost(record.no, at);
+                match broken.last_mut() {
+                    Some(last) if last.1 + 1 == at => last.1 = end - 1,
+                    _ => broken.push((at, end - 1)),
+                }
+                at = end;
                 continue;
             };
             if !self.options.quick

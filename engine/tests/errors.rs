@@ -59,7 +59,7 @@ fn expect<T>(outcome: everlog::Result<T>, kind: ErrorKind) -> Error {
     err
 }
 
-fn store_error() -> [(ErrorKind, fn()); 16] {
+fn store_error() -> [(ErrorKind, fn()); 18] {
     [
         (ErrorKind::Invalid, invalid),
         (ErrorKind::Limit, limit),
@@ -77,6 +77,8 @@ fn store_error() -> [(ErrorKind, fn()); 16] {
         (ErrorKind::ForkedHandle, forked_handle),
         (ErrorKind::ReadOnly, read_only),
         (ErrorKind::InsecurePermissions, insecure_permissions),
+        (ErrorKind::UnknownType, unknown_type),
+        (ErrorKind::OpenTurn, open_turn),
     ]
 }
 
@@ -250,6 +252,22 @@ fn read_only() {
     expect(append(&mut writer, Level::Os), ErrorKind::ReadOnly);
 }
 
+fn unknown_type() {
+    // The writer of the site appends events of type note, which no view knows.
+    let (_machine, _process, _store, writer) = site();
+    let e = expect(writer.messages(), ErrorKind::UnknownType);
+    assert_eq!((e.field(), e.seq(), e.session()), (Some("type"), Some(0), Some(&id())));
+}
+
+fn open_turn() {
+    let (_machine, _process, store, mut writer) = site();
+    let start = NewEvent::new("turn/start", b"{\"turn\":1}");
+    drop(writer.append_batch(&[start], Level::Os).unwrap());
+    let child = SessionId::new("child").unwrap();
+    let e = expect(store.fork(&id(), &child, Default::default()), ErrorKind::OpenTurn);
+    assert_eq!((e.field(), e.seq(), e.session()), (Some("boundary"), Some(1), Some(&id())));
+}
+
 fn insecure_permissions() {
     let (machine, _process, _store, _writer) = site();
     for ownership in [
@@ -266,7 +284,7 @@ fn insecure_permissions() {
 #[test]
 fn every_kind_is_produced() {
     let names: BTreeSet<&str> = store_error().iter().map(|(kind, _)| kind.name()).collect();
-    assert_eq!(names.len(), 16, "a name stands for two kinds");
+    assert_eq!(names.len(), 18, "a name stands for two kinds");
     let source = include_str!("../src/error.rs");
     let in_source =
         source.lines().filter(|l| l.trim_start().starts_with("Self::") && l.contains(" => \""));

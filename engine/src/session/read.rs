@@ -99,6 +99,26 @@ impl StoreInner {
         self.lanes.read().index.table.owner_of(no, seq)
     }
 
+    /// Where the events end that cannot be read together with the one of `seq`: behind its frame, or where the next
+    /// frame begins when the index names none for it. Above `seq` in any case.
+    pub(crate) fn end_of_lost(&self, no: SessionNo, seq: Seq) -> Seq {
+        let (no, owned) = self.owner_of(no, seq);
+        if let Ok(at) = self.locate(no, seq) {
+            return (at.frame.first_seq + u64::from(at.frame.count)).max(seq + 1).min(owned);
+        }
+        let (extent, segment) = {
+            let lanes = self.lanes.read();
+            let extent = lanes.index.table.get(no).and_then(|r| r.extent_of(seq)).copied();
+            let segment = extent.and_then(|e| lanes.segment(e.lane, e.segment));
+            (extent, segment)
+        };
+        let Some(extent) = extent else { return seq + 1 };
+        let runs = segment.and_then(|s| self.runs_of(&extent, &s, no).ok());
+        let frames = runs.iter().flat_map(|runs| runs.iter()).flat_map(|run| &run.frames);
+        let next = frames.map(|f| f.first_seq).filter(|first| *first > seq).min();
+        next.unwrap_or(u64::MAX).min(extent.end_seq()).max(seq + 1).min(owned)
+    }
+
     /// The runs of a session that the INDEX frame of an extent lists.
     pub(crate) fn runs_of(
         &self,
