@@ -295,3 +295,43 @@ fn the_own_part_begins_behind_what_was_inherited() {
     assert_eq!((stats.own.events, stats.own.steps, stats.own.turns), (3, 2, 1));
     assert_eq!((stats.whole.messages, stats.own.messages), (2, 1));
 }
+
+/// Figures of a long history, read cold: `cargo test -p everlog --test model -- --ignored --nocapture million`.
+#[test]
+#[ignore = "takes a minute; prints figures"]
+fn million_events_cold() {
+    let (_dir, path, store) = fresh();
+    let mut w = writer(&store, "s");
+    let chunk = format!(
+        r#"{{"turn":1,"step":1,"chunk":{{"type":"text-delta","index":0,"text":"{}"}}}}"#,
+        "x".repeat(24)
+    );
+    let (chunk, said) = (plain("assistant/chunk", &chunk), user("u"));
+    let (start, end) = (turn_start(), turn_end());
+    for i in 0..1_000_000_u64 {
+        let event = match i % 500 {
+            0 => &start,
+            1 | 498 => &said,
+            499 => &end,
+            _ => &chunk,
+        };
+        drop(w.append_batch(std::slice::from_ref(event), Level::Buffered).unwrap());
+    }
+    w.close().unwrap();
+    store.close().unwrap();
+    let store = Store::open(&path, StoreOptions::default().with_read_only()).unwrap();
+    let session = session(&store, "s");
+    for turn in ["cold", "again"] {
+        let from = std::time::Instant::now();
+        let messages = session.messages().unwrap();
+        let took = from.elapsed();
+        assert_eq!(ids(&messages).len(), 4_000);
+        println!("{turn}: {took:?} for {} bytes of messages", messages.len());
+    }
+    let from = std::time::Instant::now();
+    assert_eq!(session.iter().count(), 1_000_000);
+    println!("all events: {:?}", from.elapsed());
+    let from = std::time::Instant::now();
+    assert_eq!(session.stats().unwrap().whole.messages, 4_000);
+    println!("statistics: {:?}", from.elapsed());
+}
