@@ -12,7 +12,7 @@ use crate::format::control::{Body, Control, Owner};
 use crate::handle::StoreInner;
 use crate::index::Record;
 use crate::lane::Lane;
-use crate::options::Level;
+use crate::options::{Level, planted};
 use crate::session::{LandmarkKind, NewSession, Session, SessionWriter, ViewOptions};
 use crate::types::{Seq, SessionId, SessionNo};
 
@@ -186,7 +186,10 @@ impl StoreInner {
         loop {
             let place = self.locate(no, seq)?.place;
             // In the own lane it stands before the FORK frame, and one sync covers both.
-            if place.lane == own.no || self.is_marked(place)? {
+            if place.lane == own.no
+                || planted!(self.options, ContinueBeforeSync)
+                || self.is_marked(place)?
+            {
                 return Ok(());
             }
             if self.settle_lane(place.lane)? {

@@ -196,11 +196,16 @@ impl Run {
             surface_op: None,
             sources: None,
         };
-        self.tape.note(Note::Issue(child.to_owned(), vec![Arc::new(mark)], handle.no));
+        // What ends with the mark is not marked again.
+        let known = self.state().sessions[child].events.last().is_some_and(|e| **e == mark);
+        if !known {
+            self.tape.note(Note::Issue(child.to_owned(), vec![Arc::new(mark)], handle.no));
+        }
+        let all = shared + usize::from(!known);
         let options = ForkOptions::default().with_boundary(boundary);
         match handle.store.fork(&session_id(parent), &session_id(child), options) {
             Ok(writer) => {
-                self.tape.note(Note::Ack(child.to_owned(), shared + 1, Level::Os));
+                self.tape.note(Note::Ack(child.to_owned(), all, Level::Os));
                 Ok(Some(Writing { id: child.to_owned(), writer, handle: handle.no }))
             }
             Err(e) if may_wait && matches!(e.kind(), ErrorKind::Locked | ErrorKind::Invalid) => {
