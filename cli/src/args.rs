@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 
 use crate::args_read::{Log, Ps, Show};
+use crate::args_view;
 
 /// An embedded event store for the sessions of agents.
 #[derive(Parser, Debug)]
@@ -133,6 +134,18 @@ pub(crate) enum Command {
     Check(Check),
     /// Show facts about the store
     Info(Info),
+    /// Print the history that the model is given
+    Messages(args_view::Messages),
+    /// Print what people saw
+    Transcript(args_view::Transcript),
+    /// Print the seqs of the events that make the history
+    Surface(args_view::Surface),
+    /// Count turns, steps, tokens and times
+    Stats(args_view::Stats),
+    /// Close what was cut off, and say where to go on
+    Resume(args_view::Resume),
+    /// Make a child that shares the events of a session
+    Fork(args_view::Fork),
 }
 
 impl Command {
@@ -150,6 +163,12 @@ impl Command {
             Self::Export(a) => a.output,
             Self::Check(a) => a.output,
             Self::Info(a) => a.output,
+            Self::Messages(a) => return args_view::message_shape_is_json(a.output),
+            Self::Transcript(a) => return args_view::transcript_shape_is_json(a.output),
+            Self::Surface(a) => a.output,
+            Self::Stats(a) => a.output,
+            Self::Resume(a) => a.output,
+            Self::Fork(a) => a.output,
         };
         matches!(shape, Some(Shape::Json | Shape::Jsonl))
     }
@@ -352,6 +371,7 @@ Examples:
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 partly done, 4 nothing found, 10 no store,
 11 locked by another writer, 12 damage found, 13 written by a newer format, 14 conflict,
+15 events of an unknown type,
 130 interrupted, 141 closed pipe. Any other code is a failure too.";
 
 const INIT_HELP: &str = "\

@@ -35,6 +35,8 @@ pub(crate) const DAMAGE: u8 = 12;
 pub(crate) const NEWER: u8 = 13;
 /// `--expect-seq` was not the next seq.
 pub(crate) const CONFLICT: u8 = 14;
+/// A required event is of a type that nobody knows.
+pub(crate) const UNKNOWN_TYPE: u8 = 15;
 /// The reader of standard output went away.
 pub(crate) const CLOSED_PIPE: u8 = 141;
 
@@ -265,6 +267,7 @@ fn code_of(kind: ErrorKind) -> u8 {
         ErrorKind::Corrupt | ErrorKind::Diverged => DAMAGE,
         ErrorKind::Unsupported => NEWER,
         ErrorKind::Conflict => CONFLICT,
+        ErrorKind::UnknownType => UNKNOWN_TYPE,
         _ => FAILED,
     }
 }
@@ -279,6 +282,7 @@ fn hint_of(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::Unsupported => {
             "use the program that wrote it, or a newer everlog; nothing was touched"
         }
+        ErrorKind::UnknownType => "`--unknown keep` steps over such events",
         ErrorKind::Conflict => "read what was added, then decide again",
         ErrorKind::StorageFull => "free space and try again; nothing more was accepted",
         ErrorKind::OutcomeUnknown => {

@@ -11,6 +11,7 @@
 mod append_line;
 mod args;
 mod args_read;
+mod args_view;
 mod cmd;
 mod entries;
 mod exit;
@@ -18,6 +19,7 @@ mod find;
 mod inputs;
 mod json_out;
 mod json_text;
+mod message_text;
 mod naming;
 mod out;
 mod pager;

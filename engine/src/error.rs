@@ -50,6 +50,11 @@ pub enum ErrorKind {
     Diverged,
     /// Written by a newer or foreign format: use the program that wrote it. Nothing was touched.
     Unsupported,
+    /// A view met an event of a type that it does not know and may not step over: use a program that knows it, or say
+    /// that such types be stepped over.
+    UnknownType,
+    /// A turn is open where a session is to be forked: choose another boundary, or have the turn closed in the child.
+    OpenTurn,
     /// The disk is full: free space and call again; nothing was accepted.
     StorageFull,
     /// Reading or writing failed: see the source; nothing more was accepted.
@@ -83,6 +88,8 @@ impl ErrorKind {
             Self::Corrupt => "corrupt",
             Self::Diverged => "diverged",
             Self::Unsupported => "unsupported",
+            Self::UnknownType => "unknown-type",
+            Self::OpenTurn => "open-turn",
             Self::StorageFull => "storage-full",
             Self::Io => "io",
             Self::Poisoned => "poisoned",

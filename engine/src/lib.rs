@@ -44,6 +44,7 @@ mod json;
 mod lane;
 pub mod limits;
 mod locks;
+mod model;
 mod options;
 mod recovery;
 mod segment;
@@ -59,15 +60,19 @@ pub use check::{CheckOptions, CheckReport, Damage};
 pub use error::{Error, ErrorKind, Holder, Result};
 pub use event::{Event, EventRef, NewEvent, SurfaceOp};
 pub use import::{ImportOptions, ImportReport, ImportWarning};
+pub use model::{ContextFigures, History, Stats, TokenTotals};
 #[cfg(feature = "planted")]
 pub use options::Planted;
 pub use options::{Level, ReadMode, StoreOptions};
 pub use recovery::report::{DamagedRange, RecoveryReport};
 pub use session::{
     Events, Follow, FollowOptions, Landmark, LandmarkKind, NewSession, PreparedBatch, Receipt,
-    ReceiptFuture, Session, SessionInfo, SessionWriter,
+    ReceiptFuture, Replacement, Resumption, Session, SessionInfo, SessionStats, SessionView,
+    SessionWriter, UnknownCall, ViewOptions,
 };
-pub use store::{Cursor, HeldSession, SessionCursors, Store, StoreEvent, StoreInfo, Subscription};
+pub use store::{
+    Cursor, ForkOptions, HeldSession, SessionCursors, Store, StoreEvent, StoreInfo, Subscription,
+};
 pub use surface::{Surface, SurfacePlan, SurfaceRefusal};
 pub use types::{EventId, LaneNo, SegmentNo, Seq, SessionId, SessionNo};
 

@@ -160,6 +160,15 @@ impl Locks {
         .with_holder(holder_at(file, at))
     }
 
+    /// Whether anyone holds the lock of a session now, this handle included.
+    pub(crate) fn is_written(&self, no: SessionNo) -> Result<bool> {
+        let file = match self.dir.open(&name::session_locks(no.home_lane()), OpenHow::Read) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
+            other => other?,
+        };
+        Ok(file.range_held(no.counter() * RECORD_BYTES, RECORD_BYTES)?.is_some())
+    }
+
     /// The sessions that a lane created and that anyone holds now, this handle included.
     pub(crate) fn held(&self, home: LaneNo) -> Result<Held> {
         let mut held = Held { file: None, ranges: Vec::new() };

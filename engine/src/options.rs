@@ -76,7 +76,7 @@ pub enum Planted {
     AckBeforeWrite,
     /// A segment is sealed before it is synced.
     SealBeforeSync,
-    /// CONTINUE is written before the predecessor's events are durable.
+    /// CONTINUE and FORK are written before the events that they stand on are durable.
     ContinueBeforeSync,
     /// A dead writer's lane is read without recovery.
     DeadLaneNotRecovered,

@@ -59,7 +59,7 @@ fn expect<T>(outcome: everlog::Result<T>, kind: ErrorKind) -> Error {
     err
 }
 
-fn store_error() -> [(ErrorKind, fn()); 17] {
+fn store_error() -> [(ErrorKind, fn()); 19] {
     [
         (ErrorKind::Invalid, invalid),
         (ErrorKind::Limit, limit),
@@ -78,6 +78,8 @@ fn store_error() -> [(ErrorKind, fn()); 17] {
         (ErrorKind::ReadOnly, read_only),
         (ErrorKind::InsecurePermissions, insecure_permissions),
         (ErrorKind::Void, void),
+        (ErrorKind::UnknownType, unknown_type),
+        (ErrorKind::OpenTurn, open_turn),
     ]
 }
 
@@ -261,6 +263,22 @@ fn void() {
     drop(machine);
 }
 
+fn unknown_type() {
+    // The writer of the site appends events of type note, which no view knows.
+    let (_machine, _process, _store, writer) = site();
+    let e = expect(writer.messages(), ErrorKind::UnknownType);
+    assert_eq!((e.field(), e.seq(), e.session()), (Some("type"), Some(0), Some(&id())));
+}
+
+fn open_turn() {
+    let (_machine, _process, store, mut writer) = site();
+    let start = NewEvent::new("turn/start", b"{\"turn\":1}");
+    drop(writer.append_batch(&[start], Level::Os).unwrap());
+    let child = SessionId::new("child").unwrap();
+    let e = expect(store.fork(&id(), &child, Default::default()), ErrorKind::OpenTurn);
+    assert_eq!((e.field(), e.seq(), e.session()), (Some("boundary"), Some(1), Some(&id())));
+}
+
 fn insecure_permissions() {
     let (machine, _process, _store, _writer) = site();
     for ownership in [
@@ -277,7 +295,7 @@ fn insecure_permissions() {
 #[test]
 fn every_kind_is_produced() {
     let names: BTreeSet<&str> = store_error().iter().map(|(kind, _)| kind.name()).collect();
-    assert_eq!(names.len(), 17, "a name stands for two kinds");
+    assert_eq!(names.len(), 19, "a name stands for two kinds");
     let source = include_str!("../src/error.rs");
     let in_source =
         source.lines().filter(|l| l.trim_start().starts_with("Self::") && l.contains(" => \""));

@@ -5,6 +5,7 @@ mod cat;
 mod check;
 mod export;
 mod follow;
+mod fork;
 mod import;
 mod import_report;
 mod info;
@@ -13,8 +14,14 @@ mod log;
 mod log_line;
 mod log_live;
 mod ls;
+mod messages;
 mod ps;
+mod resume;
 mod show;
+mod stats;
+mod surface;
+mod transcript;
+mod view;
 
 use crate::args::{Args, Command, Shape};
 use crate::exit::Failure;
@@ -36,6 +43,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Command::Export(a) => export::run(globals, a),
         Command::Check(a) => check::run(globals, a),
         Command::Info(a) => info::run(globals, a),
+        Command::Messages(a) => messages::run(globals, a),
+        Command::Transcript(a) => transcript::run(globals, a),
+        Command::Surface(a) => surface::run(globals, a),
+        Command::Stats(a) => stats::run(globals, a),
+        Command::Resume(a) => resume::run(globals, a),
+        Command::Fork(a) => fork::run(globals, a),
     }
 }
 

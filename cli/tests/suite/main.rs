@@ -17,3 +17,4 @@ mod ps;
 mod salvage;
 mod show;
 mod support;
+mod views;

@@ -24,7 +24,6 @@ pub(crate) struct Modern {
 
 /// The message id that a conversion gives to the event `seq` of a session, as WTF-8. A tool result that
 /// replaces another one takes the id of that one instead.
-#[cfg(test)]
 pub(crate) fn minted_id(session: &[u8], seq: crate::Seq) -> Vec<u8> {
     [ID_PREFIX, session, b":", seq.to_string().as_bytes()].concat()
 }

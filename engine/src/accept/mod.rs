@@ -23,9 +23,7 @@ mod tests;
 
 pub use header::HeaderView;
 pub(crate) use header::{check_header, check_header_template};
-#[cfg(test)]
-pub(crate) use legacy::minted_id;
-pub(crate) use legacy::modernise;
+pub(crate) use legacy::{minted_id, modernise};
 pub(crate) use marks::{parse_sources, parse_surface_op};
 pub(crate) use refusal::Refusal;
 

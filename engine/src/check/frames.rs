@@ -205,8 +205,12 @@ impl Walk<'_> {
             Ok(index) if index.from != from => Some("it starts elsewhere than its frame says"),
             // It covers other frames than those behind the INDEX frame before it, which is damaged.
             Ok(_) if block.from != from && !block.is_empty() => None,
-            Ok(index) => (block.from == from && block.encode(index.next_session) != payload)
-                .then_some("it does not list the frames before it"),
+            Ok(index) => {
+                let next = index.next_session;
+                let lists =
+                    block.encode(next) == payload || block.encode_without_other(next) == payload;
+                (block.from == from && !lists).then_some("it does not list the frames before it")
+            }
         };
         if let Some(clause) = wrong {
             self.report.damage.push(Damage {

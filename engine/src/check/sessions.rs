@@ -67,7 +67,7 @@ impl One<'_> {
             let found = self.about(record, "diverged", message, vec![*conflict]);
             self.report.damage.push(found);
         }
-        let mut due = 0;
+        let mut due = record.base();
         let mut gaps = Vec::new();
         for e in &record.extents {
             if e.first_seq > due {
@@ -116,7 +116,7 @@ impl One<'_> {
                 at = end;
                 continue;
             }
-            let Ok((h, frame)) = session.frame_of(at, &mut payload) else {
+            let Ok((h, stop)) = session.frame_of(at, &mut payload) else {
                 let end = self.check.store.inner.end_of_lost(record.no, at);
                 match broken.last_mut() {
                     Some(last) if last.1 + 1 == at => last.1 = end - 1,
@@ -129,11 +129,11 @@ impl One<'_> {
                 && rule.is_none()
                 && broken.is_empty()
                 && whole
-                && let Err(what) = judge_frame(&session, &h, &payload, &mut surface)
+                && let Err(what) = judge_frame(&session, &h, stop, &payload, &mut surface)
             {
                 rule = Some(what);
             }
-            at = frame.first_seq + u64::from(frame.count);
+            at = stop;
         }
         if !broken.is_empty() {
             let found =
@@ -153,6 +153,7 @@ impl One<'_> {
 fn judge_frame(
     session: &Session,
     h: &FrameHeader,
+    stop: Seq,
     payload: &[u8],
     surface: &mut Surface,
 ) -> std::result::Result<(), (Seq, String)> {
@@ -167,6 +168,9 @@ fn judge_frame(
     };
     while let Some(event) = events.next_event() {
         let e = event.map_err(at)?;
+        if e.seq >= stop {
+            break;
+        }
         let stored = |seq: Seq| {
             session
                 .with(seq, &mut |old| (old.event_type == b"tool/result").then(|| old.data.to_vec()))

@@ -208,6 +208,12 @@ fn decode_walk(kind: u8, w: &mut Walk<'_>) -> Option<Control> {
             for _ in 0..n {
                 owners.push(Owner { session: SessionNo(w.u64()?), end: w.u64()? });
             }
+            // The bounds rise up to the seq behind the boundary: every shared event has one owner.
+            let rising = owners.is_sorted_by(|a: &Owner, b| a.end < b.end);
+            let last = owners.last().map(|o| o.end);
+            if !rising || boundary >= limits::SAFE_INTEGER_MAX || last != Some(boundary + 1) {
+                return None;
+            }
             let (id, header) = named(w)?;
             Body::Fork { parent, boundary, at, owners, id, header }
         }

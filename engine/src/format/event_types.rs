@@ -106,9 +106,10 @@ pub(crate) mod mark {
     pub(crate) const STEP_END: u8 = 4;
     pub(crate) const REQUEST: u8 = 5;
     pub(crate) const END_SEED: u8 = 6;
+    pub(crate) const OTHER: u8 = 7;
     /// All classes, for the specification test.
     #[cfg(test)]
-    pub(crate) const ALL: [(u8, &str); 7] = [
+    pub(crate) const ALL: [(u8, &str); 8] = [
         (SURFACE, "SURFACE"),
         (TURN_START, "TURN_START"),
         (TURN_END, "TURN_END"),
@@ -116,11 +117,12 @@ pub(crate) mod mark {
         (STEP_END, "STEP_END"),
         (REQUEST, "REQUEST"),
         (END_SEED, "END_SEED"),
+        (OTHER, "OTHER"),
     ];
 }
 
-/// Class of the mark of an event, when it has one.
-pub(crate) fn mark_of(event_type: &[u8], has_surface_op: bool) -> Option<u8> {
+/// Class of the mark of an event, when it has one. Of those of class OTHER a frame has the first only.
+pub(crate) fn mark_of(event_type: &[u8], has_surface_op: bool, ignorable: bool) -> Option<u8> {
     if has_surface_op {
         return Some(mark::SURFACE);
     }
@@ -131,6 +133,7 @@ pub(crate) fn mark_of(event_type: &[u8], has_surface_op: bool) -> Option<u8> {
         b"step/end" => mark::STEP_END,
         b"request/header" | b"request/context" => mark::REQUEST,
         b"session/end-seed" => mark::END_SEED,
+        _ if !ignorable && code_of(event_type).is_none() => mark::OTHER,
         _ => return None,
     })
 }

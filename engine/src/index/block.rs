@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use super::Digest;
 use super::hash::ByNumber;
 use crate::format::codec::{align8, wide};
+use crate::format::event_types::mark;
 use crate::format::frame::{self, FrameHeader};
 use crate::format::index_frame::{self, ControlAt, FrameAt, Run};
 use crate::types::SessionNo;
@@ -102,7 +103,18 @@ impl Block {
 
     /// Payload of the INDEX frame.
     pub(crate) fn encode(&self, next_session: u64) -> Vec<u8> {
-        let mut runs: Vec<(SessionNo, &Run)> = self.runs.iter().map(|(s, r)| (*s, r)).collect();
+        self.encode_runs(&self.runs, next_session)
+    }
+
+    /// The payload that the first writers of the format made, who knew no marks of class OTHER.
+    pub(crate) fn encode_without_other(&self, next_session: u64) -> Vec<u8> {
+        let mut runs = self.runs.clone();
+        runs.iter_mut().for_each(|(_, r)| r.marks.retain(|m| m.class != mark::OTHER));
+        self.encode_runs(&runs, next_session)
+    }
+
+    fn encode_runs(&self, runs: &[(SessionNo, Run)], next_session: u64) -> Vec<u8> {
+        let mut runs: Vec<(SessionNo, &Run)> = runs.iter().map(|(s, r)| (*s, r)).collect();
         runs.sort_by_key(|(s, r)| (*s, r.first_seq()));
         index_frame::encode(self.prev_index, self.from, next_session, &runs, &self.controls)
     }

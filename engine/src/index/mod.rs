@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use crate::format::Fault;
 use crate::format::control::Control;
-use crate::format::event_types::mark_of;
+use crate::format::event_types::{mark, mark_of};
 use crate::format::events::Events;
 use crate::format::frame::{FrameHeader, kind};
 use crate::format::index_frame::{ControlAt, IndexFrame, Mark};
@@ -44,9 +44,25 @@ pub(crate) struct Index {
 pub(crate) struct Digest {
     pub(crate) marks: Vec<Mark>,
     pub(crate) last_time_ms: i64,
+    /// Whether one of class OTHER is there: the first of a frame is enough.
+    has_other: bool,
 }
 
 impl Digest {
+    /// Takes note of the next event of a frame.
+    pub(crate) fn add(
+        &mut self,
+        seq: Seq,
+        event_type: &[u8],
+        has_surface_op: bool,
+        ignorable: bool,
+    ) {
+        let Some(class) = mark_of(event_type, has_surface_op, ignorable) else { return };
+        if class != mark::OTHER || !std::mem::replace(&mut self.has_other, true) {
+            self.marks.push(Mark { seq, class });
+        }
+    }
+
     /// Reads the marks of an EVENTS payload.
     pub(crate) fn of_payload(h: &FrameHeader, payload: &[u8]) -> Result<Self, Fault> {
         let mut events = Events::open(payload, h.count, h.flags, h.seq)?;
@@ -54,9 +70,7 @@ impl Digest {
         while let Some(event) = events.next_outline() {
             let e = event?;
             out.last_time_ms = e.time_ms;
-            if let Some(class) = mark_of(e.event_type, e.surface_op.is_some()) {
-                out.marks.push(Mark { seq: e.seq, class });
-            }
+            out.add(e.seq, e.event_type, e.surface_op.is_some(), e.ignorable);
         }
         Ok(out)
     }

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 use super::hash::ByNumber;
-use crate::format::control::{Body, CREATE_PENDING, Control};
+use crate::format::control::{Body, CREATE_PENDING, Control, Owner};
 use crate::format::index_frame::ControlAt;
 use crate::types::{EventId, LaneNo, SegmentNo, Seq, SessionId, SessionNo};
 
@@ -37,6 +37,13 @@ impl Extent {
     pub(crate) fn end_seq(&self) -> Seq {
         self.first_seq + u64::from(self.count)
     }
+
+    /// The part of it from `from` to below `end`.
+    pub(crate) fn cut(&self, from: Seq, end: Seq) -> Option<Self> {
+        let (first_seq, end) = (self.first_seq.max(from), self.end_seq().min(end));
+        let count = u32::try_from(end.checked_sub(first_seq)?).ok().filter(|n| *n > 0)?;
+        Some(Self { first_seq, count, ..*self })
+    }
 }
 
 /// A hand-over of a session to a lane.
@@ -48,6 +55,15 @@ pub(crate) struct HandOver {
     pub(crate) at: Place,
 }
 
+/// Where a session was forked: which sessions own the events that it shares, and the event that it stands on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ForkPoint {
+    /// Owners of the shared events, their ends rising; the last end is the first own seq.
+    pub(crate) owners: Vec<Owner>,
+    /// The last shared event.
+    pub(crate) at: EventId,
+}
+
 /// What is known of one session.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
@@ -55,8 +71,8 @@ pub(crate) struct Record {
     pub(crate) id: SessionId,
     pub(crate) created_ms: i64,
     pub(crate) created: Place,
-    /// Whether it was made by a FORK frame.
-    pub(crate) is_fork: bool,
+    /// What it was forked from, when it was made by a FORK frame.
+    pub(crate) fork: Option<Box<ForkPoint>>,
     /// Whether it is an import that was not published.
     pub(crate) pending: bool,
     /// Where its import was published, and the seq up to which it went.
@@ -80,6 +96,18 @@ impl Record {
         !self.pending && !self.hidden
     }
 
+    /// First seq that is its own; those below are shared.
+    pub(crate) fn base(&self) -> Seq {
+        self.fork.as_ref().and_then(|f| f.owners.last()).map_or(0, |o| o.end)
+    }
+
+    /// Who owns the event `seq`, and the seq at which that ends.
+    pub(crate) fn owner_of(&self, seq: Seq) -> (SessionNo, Seq) {
+        let owners = self.fork.as_ref().map_or(&[][..], |f| &f.owners);
+        let owner = owners.get(owners.partition_point(|o| o.end <= seq));
+        owner.map_or((self.no, Seq::MAX), |o| (o.session, o.end))
+    }
+
     /// End of all events that are known, also of those behind a hole.
     pub(crate) fn end_seq(&self) -> Seq {
         self.extents.last().map_or(self.next_seq, |e| e.end_seq().max(self.next_seq))
@@ -89,7 +117,8 @@ impl Record {
     pub(crate) fn hole_at(&self, seq: Seq) -> Option<(Seq, Seq)> {
         let i = self.extents.partition_point(|e| e.first_seq <= seq);
         let next = self.extents.get(i)?;
-        let before = i.checked_sub(1).and_then(|b| self.extents.get(b)).map_or(0, Extent::end_seq);
+        let before =
+            i.checked_sub(1).and_then(|b| self.extents.get(b)).map_or(self.base(), Extent::end_seq);
         (before <= seq).then_some((before, next.first_seq))
     }
 
@@ -113,6 +142,11 @@ impl Record {
     }
 
     fn add(&mut self, e: Extent) {
+        let base = self.base();
+        if e.first_seq < base {
+            self.conflicts.push((e.first_seq, e.end_seq().min(base) - 1));
+            return;
+        }
         if let Some(last) = self.extents.last_mut()
             && e.first_seq == last.end_seq()
         {
@@ -180,6 +214,11 @@ impl Table {
 
     fn get_mut(&mut self, no: SessionNo) -> Option<&mut Record> {
         self.places.get(&no).and_then(|at| self.records.get_mut(*at))
+    }
+
+    /// Who owns an event of a session, and the seq at which that ends; the session itself where nothing says otherwise.
+    pub(crate) fn owner_of(&self, no: SessionNo, seq: Seq) -> (SessionNo, Seq) {
+        self.get(no).map_or((no, Seq::MAX), |r| r.owner_of(seq))
     }
 
     /// The published session of that id; of several, the one with the lowest number.
@@ -308,19 +347,26 @@ impl Table {
             Entry::Vacant(free) => free.insert(place),
         };
         let same_hash = self.by_id.insert(self.id_hash.hash_one(&id), place);
+        let fork = match &control.body {
+            Body::Fork { owners, at, .. } => {
+                Some(Box::new(ForkPoint { owners: owners.clone(), at: *at }))
+            }
+            _ => None,
+        };
+        let next_seq = fork.as_ref().and_then(|f| f.owners.last()).map_or(0, |o| o.end);
         let record = Record {
             no,
             id,
             created_ms: control.time_ms,
             created: at,
-            is_fork: matches!(control.body, Body::Fork { .. }),
+            fork,
             pending: control.flags & CREATE_PENDING != 0,
             published: None,
             hidden: false,
             epoch: 0,
             hand_overs: Vec::new(),
             extents: Vec::new(),
-            next_seq: 0,
+            next_seq,
             updated_ms: control.time_ms,
             bytes: 0,
             conflicts: Vec::new(),

@@ -94,13 +94,16 @@ impl Events {
         self.session.store.guard().map_err(one)?;
         let located = self.session.store.locate(self.session.no, seq).map_err(|e| {
             let lanes = self.session.store.lanes.read();
-            let hole = lanes.index.table.get(self.session.no).and_then(|r| r.hole_at(seq));
+            let (owner, owned) = lanes.index.table.owner_of(self.session.no, seq);
+            let hole = lanes.index.table.get(owner).and_then(|r| r.hole_at(seq));
             let (first, end) = hole.unwrap_or((seq, seq + 1));
-            (tag(e), first, end)
+            (tag(e), first, end.min(owned))
         })?;
         let f = located.frame;
-        let whole = |e: Error| (tag(e), f.first_seq, f.first_seq + u64::from(f.count));
-        let (h, _) = self.session.frame_of(seq, &mut self.payload).map_err(whole)?;
+        let owned = self.session.store.owner_of(self.session.no, seq).1;
+        let frame_end = owned.min(f.first_seq + u64::from(f.count));
+        let whole = |e: Error| (tag(e), f.first_seq, frame_end);
+        let (h, stop) = self.session.frame_of(seq, &mut self.payload).map_err(whole)?;
         let (lane, epoch) = (located.place.lane, located.segment.header.epoch);
         self.origin = Some((h.seq, EventId { lane, epoch, gsn: h.gsn }));
         let bad = |fault: crate::format::Fault| whole(Error::corrupt(fault.clause()));
@@ -110,7 +113,7 @@ impl Events {
         let mut out = Vec::new();
         while let Some(event) = events.next_event() {
             let e = event.map_err(bad)?;
-            if e.seq >= self.end {
+            if e.seq >= self.end.min(stop) {
                 break;
             }
             out.push(e.to_owned());

@@ -9,12 +9,13 @@ use super::read::Session;
 use crate::error::{Error, Result};
 use crate::event::EventRef;
 use crate::format::Fault;
+use crate::format::control::Owner;
 use crate::format::event_types::mark;
 use crate::format::events::Events as FrameEvents;
 use crate::format::index_frame::{Mark, Run};
 use crate::index::Extent;
 use crate::surface::{Surface, SurfacePlan};
-use crate::types::Seq;
+use crate::types::{Seq, SessionNo};
 
 /// The marks of an extent in the runs that its INDEX frame lists.
 pub(super) fn marks_in<'a>(runs: &'a [Run], extent: &Extent) -> impl Iterator<Item = Mark> + 'a {
@@ -80,15 +81,18 @@ impl Session {
     }
 
     /// Hands on the events of these seqs, which rise.
-    fn visit(&self, seqs: &[Seq], f: &mut dyn FnMut(&EventRef<'_>) -> Result<()>) -> Result<()> {
+    pub(super) fn visit(
+        &self,
+        seqs: &[Seq],
+        f: &mut dyn FnMut(&EventRef<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut payload = Vec::new();
         let mut rest = seqs.iter().copied().peekable();
         while let Some(first) = rest.next() {
             let tag = |seq: Seq| move |e: Error| e.with_session(self.id()).with_seq(seq);
-            let (h, _) = self.frame_of(first, &mut payload).map_err(tag(first))?;
+            let (h, end) = self.frame_of(first, &mut payload).map_err(tag(first))?;
             let bad = |fault: Fault| tag(first)(Error::corrupt(fault.clause()));
             let mut events = FrameEvents::open(&payload, h.count, h.flags, h.seq).map_err(bad)?;
-            let end = h.seq + u64::from(h.count);
             let (mut next, mut wanted) = (h.seq, Some(first));
             while let Some(seq) = wanted {
                 // Seeking goes by restarts; to an event nearby plain steps are as good.
@@ -111,16 +115,28 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn extents(&self) -> Vec<Extent> {
+    /// Where the events of the session are: extents in order of seq, with their owners, cut to what is shared.
+    pub(super) fn extents(&self) -> Vec<(SessionNo, Extent)> {
         let lanes = self.store.lanes.read();
-        lanes.index.table.get(self.no).map(|r| r.extents.clone()).unwrap_or_default()
+        let Some(record) = lanes.index.table.get(self.no) else { return Vec::new() };
+        let owners = record.fork.as_ref().map_or(&[][..], |f| &f.owners);
+        let own = Owner { session: self.no, end: Seq::MAX };
+        let mut out = Vec::new();
+        let mut from = 0;
+        for owner in owners.iter().chain([&own]) {
+            let extents = lanes.index.table.get(owner.session).map_or(&[][..], |r| &r.extents);
+            let shared = extents.iter().filter_map(|e| e.cut(from, owner.end));
+            out.extend(shared.map(|e| (owner.session, e)));
+            from = owner.end;
+        }
+        out
     }
 
     /// Seqs of the events with a surface mark below `end`, in order.
-    fn surface_seqs(&self, end: Seq) -> Result<Vec<Seq>> {
+    pub(super) fn surface_seqs(&self, end: Seq) -> Result<Vec<Seq>> {
         let mut out = Vec::new();
-        for extent in self.extents() {
-            let runs = self.runs_at(&extent)?;
+        for (owner, extent) in self.extents() {
+            let runs = self.runs_at(owner, &extent)?;
             let marks = marks_in(&runs, &extent);
             out.extend(marks.filter(|m| m.class == mark::SURFACE && m.seq < end).map(|m| m.seq));
         }
@@ -129,13 +145,13 @@ impl Session {
         Ok(out)
     }
 
-    /// The runs of this session that the INDEX frame of an extent lists, or will list.
-    pub(super) fn runs_at(&self, extent: &Extent) -> Result<Arc<Vec<Run>>> {
+    /// The runs of an owner that the INDEX frame of an extent lists, or will list.
+    pub(super) fn runs_at(&self, owner: SessionNo, extent: &Extent) -> Result<Arc<Vec<Run>>> {
         let lanes = self.store.lanes.read();
         if extent.index == 0 {
             let block = lanes.index.blocks.get(&(extent.lane, extent.segment));
             return Ok(Arc::new(
-                block.into_iter().flat_map(|b| b.runs_of(self.no)).cloned().collect(),
+                block.into_iter().flat_map(|b| b.runs_of(owner)).cloned().collect(),
             ));
         }
         let segment = lanes.segment(extent.lane, extent.segment);
@@ -144,6 +160,6 @@ impl Session {
             Error::corrupt("the segment of an event cannot be read; run check")
                 .with_session(self.id())
         })?;
-        self.store.runs_of(extent, &segment, self.no)
+        self.store.runs_of(extent, &segment, owner)
     }
 }

@@ -131,6 +131,12 @@ impl NewSession {
         self
     }
 
+    /// [`NewSession::with_cwd`] for WTF-8.
+    pub(crate) fn with_cwd_bytes(mut self, cwd: &[u8]) -> Self {
+        self.cwd = Some(cwd.to_vec());
+        self
+    }
+
     /// The session that this one goes on from, which need not be in the store, and how many leading events it has from
     /// there, 0 to 2^53 - 1. Nothing is copied.
     #[must_use]

@@ -10,7 +10,7 @@ use crate::event::{Event, EventRef};
 use crate::format::control::Body;
 use crate::format::events::Events as FrameEvents;
 use crate::format::frame::{FrameHeader, kind};
-use crate::format::index_frame::{FrameAt, Run};
+use crate::format::index_frame::Run;
 use crate::handle::StoreInner;
 use crate::index::runs::{Located, frame_with, lost};
 use crate::index::{Extent, Place, Record};
@@ -58,8 +58,9 @@ impl Clone for Session {
 impl StoreInner {
     /// The frame that holds an event of a session.
     pub(crate) fn locate(&self, no: SessionNo, seq: Seq) -> Result<Located> {
-        let (extent, segment, frame) = {
+        let (no, extent, segment, frame) = {
             let lanes = self.lanes.read();
+            let no = lanes.index.table.owner_of(no, seq).0;
             let record = lanes.index.table.get(no);
             let Some(extent) = record.and_then(|r| r.extent_of(seq)).copied() else {
                 return Err(match record.and_then(|r| r.hole_at(seq)) {
@@ -80,7 +81,7 @@ impl StoreInner {
             } else {
                 None
             };
-            (extent, segment, frame)
+            (no, extent, segment, frame)
         };
         let frame = match frame {
             Some(f) => f,
@@ -93,11 +94,17 @@ impl StoreInner {
         Ok(Located { segment, place, frame })
     }
 
+    /// Who owns an event of a session, which is another when it was forked after it, and the seq at which that ends.
+    pub(crate) fn owner_of(&self, no: SessionNo, seq: Seq) -> (SessionNo, Seq) {
+        self.lanes.read().index.table.owner_of(no, seq)
+    }
+
     /// Where the events end that cannot be read together with the one of `seq`: behind its frame, or where the next
     /// frame begins when the index names none for it. Above `seq` in any case.
     pub(crate) fn end_of_lost(&self, no: SessionNo, seq: Seq) -> Seq {
+        let (no, owned) = self.owner_of(no, seq);
         if let Ok(at) = self.locate(no, seq) {
-            return (at.frame.first_seq + u64::from(at.frame.count)).max(seq + 1);
+            return (at.frame.first_seq + u64::from(at.frame.count)).max(seq + 1).min(owned);
         }
         let (extent, segment) = {
             let lanes = self.lanes.read();
@@ -109,7 +116,7 @@ impl StoreInner {
         let runs = segment.and_then(|s| self.runs_of(&extent, &s, no).ok());
         let frames = runs.iter().flat_map(|runs| runs.iter()).flat_map(|run| &run.frames);
         let next = frames.map(|f| f.first_seq).filter(|first| *first > seq).min();
-        next.unwrap_or(u64::MAX).min(extent.end_seq()).max(seq + 1)
+        next.unwrap_or(u64::MAX).min(extent.end_seq()).max(seq + 1).min(owned)
     }
 
     /// The runs of a session that the INDEX frame of an extent lists.
@@ -133,7 +140,8 @@ impl StoreInner {
     /// Identity of an event of a session.
     pub(crate) fn event_id(&self, no: SessionNo, seq: Seq) -> Result<EventId> {
         let at = self.locate(no, seq)?;
-        let h = self.read_frame(&at, no, &mut Vec::new())?;
+        let owner = self.owner_of(no, seq).0;
+        let h = self.read_frame(&at, owner, &mut Vec::new())?;
         let epoch = at.segment.header.epoch;
         Ok(EventId { lane: at.place.lane, epoch, gsn: h.gsn + (seq - h.seq) })
     }
@@ -290,8 +298,8 @@ impl Session {
         payload: &mut Vec<u8>,
         f: &mut dyn FnMut(&EventRef<'_>) -> T,
     ) -> Result<T> {
-        let at = self.find(seq, near)?;
-        let header = self.store.read_frame(&at, self.no, payload)?;
+        let (at, (owner, _)) = self.find(seq, near)?;
+        let header = self.store.read_frame(&at, owner, payload)?;
         let mut events = FrameEvents::open(payload, header.count, header.flags, header.seq)
             .map_err(|fault| damaged(&at, fault))?;
         events.seek((seq - header.seq) as usize).map_err(|fault| damaged(&at, fault))?;
@@ -302,8 +310,9 @@ impl Session {
         }
     }
 
-    fn find(&self, seq: Seq, near: &mut Option<Near>) -> Result<Located> {
-        let extent = self.extent_of(seq)?;
+    /// The place of an event, its owner, and the seq at which that ends.
+    fn find(&self, seq: Seq, near: &mut Option<Near>) -> Result<(Located, (SessionNo, Seq))> {
+        let (owned, extent) = self.extent_of(seq)?;
         // What a recovery or a failed sync took back is not read from what was kept.
         if let Some(n) = near
             && Some(n.extent) == extent
@@ -311,20 +320,22 @@ impl Session {
         {
             let place =
                 Place { lane: n.extent.lane, segment: n.extent.segment, offset: frame.offset };
-            return Ok(Located { segment: n.segment.clone(), place, frame });
+            return Ok((Located { segment: n.segment.clone(), place, frame }, owned));
         }
         let at = self.store.locate(self.no, seq)?;
         if let Some(extent) = extent.filter(|e| e.index != 0) {
-            let runs = self.store.runs_of(&extent, &at.segment, self.no)?;
+            let runs = self.store.runs_of(&extent, &at.segment, owned.0)?;
             *near = Some(Near { extent, segment: at.segment.clone(), runs, payload: Vec::new() });
         }
-        Ok(at)
+        Ok((at, owned))
     }
 
-    /// The extent that holds a seq, when the session goes that far and no other writer claims it.
-    fn extent_of(&self, seq: Seq) -> Result<Option<Extent>> {
+    /// The owner of a seq, where that ends, and the extent that holds it, when the owner goes that far and no other
+    /// writer claims it.
+    fn extent_of(&self, seq: Seq) -> Result<((SessionNo, Seq), Option<Extent>)> {
         let lanes = self.store.lanes.read();
-        let Some(record) = lanes.index.table.get(self.no) else { return Ok(None) };
+        let owned = lanes.index.table.owner_of(self.no, seq);
+        let Some(record) = lanes.index.table.get(owned.0) else { return Ok((owned, None)) };
         if record.conflicts.iter().any(|(a, b)| (*a..=*b).contains(&seq)) {
             return Err(Error::new(
                 ErrorKind::Diverged,
@@ -332,7 +343,7 @@ impl Session {
             )
             .with_seq(seq));
         }
-        Ok(record.extent_of(seq).copied())
+        Ok((owned, record.extent_of(seq).copied()))
     }
 
     /// Identity of an event for ever: what forks, cursors and hand-overs stand on.
@@ -350,22 +361,19 @@ impl Session {
     /// ```
     pub fn event_id(&self, seq: Seq) -> Result<EventId> {
         self.store.guard()?;
-        self.extent_of(seq)?;
+        let _owned = self.extent_of(seq)?;
         self.store.event_id(self.no, seq).map_err(|e| e.with_session(&self.id).with_seq(seq))
     }
 
-    /// The place and events of the frame that holds `seq`, for iteration.
-    pub(crate) fn frame_of(
-        &self,
-        seq: Seq,
-        payload: &mut Vec<u8>,
-    ) -> Result<(FrameHeader, FrameAt)> {
-        let at = {
+    /// The frame that holds `seq`, for iteration, and the seq at which what it holds of this session ends: events of
+    /// its owner behind a fork do not count.
+    pub(crate) fn frame_of(&self, seq: Seq, payload: &mut Vec<u8>) -> Result<(FrameHeader, Seq)> {
+        let (at, (owner, owned)) = {
             let mut near = self.near.lock();
             self.find(seq, &mut near)?
         };
-        let header = self.store.read_frame(&at, self.no, payload)?;
-        Ok((header, at.frame))
+        let header = self.store.read_frame(&at, owner, payload)?;
+        Ok((header, owned.min(header.seq + u64::from(header.count))))
     }
 
     /// Events of an inclusive range, cut to what is there.
@@ -440,18 +448,18 @@ impl Session {
         let mut at = first;
         while at < end {
             let tag = |e: Error| e.with_session(&self.id).with_seq(at);
-            let (h, _) = self.frame_of(at, &mut payload).map_err(tag)?;
+            let (h, stop) = self.frame_of(at, &mut payload).map_err(tag)?;
             let bad = |fault: crate::format::Fault| tag(Error::corrupt(fault.clause()));
             let mut events = FrameEvents::open(&payload, h.count, h.flags, h.seq).map_err(bad)?;
             events.seek((at - h.seq) as usize).map_err(bad)?;
             while let Some(event) = events.next_event() {
                 let e = event.map_err(bad)?;
-                if e.seq >= end {
-                    return Ok(());
+                if e.seq >= end.min(stop) {
+                    break;
                 }
                 f(&e)?;
             }
-            at = h.seq + u64::from(h.count);
+            at = stop;
         }
         Ok(())
     }
@@ -472,7 +480,11 @@ impl StoreInner {
             Err(e) => return Err(segment.explain(at.offset, e)),
         };
         match crate::format::control::Control::decode(header.kind, &payload).map(|c| c.body) {
-            Ok(Body::Create { header: text, .. }) if header.session == no.0 => Ok(text.into_vec()),
+            Ok(Body::Create { header: text, .. } | Body::Fork { header: text, .. })
+                if header.session == no.0 =>
+            {
+                Ok(text.into_vec())
+            }
             _ => Err(Error::corrupt("the creation of a session is damaged; run check")
                 .with_path(&segment.path)
                 .with_offset(at.offset)),

@@ -5,7 +5,7 @@ use super::read::Session;
 use crate::error::Result;
 use crate::format::event_types::mark;
 use crate::index::Extent;
-use crate::types::Seq;
+use crate::types::{Seq, SessionNo};
 
 /// What happens at a [`Landmark`].
 ///
@@ -72,8 +72,8 @@ impl Session {
     pub fn landmarks(&self) -> Result<Vec<Landmark>> {
         self.store.guard()?;
         let mut out = Vec::new();
-        for extent in self.extents() {
-            out.extend(self.landmarks_of(&extent)?);
+        for (owner, extent) in self.extents() {
+            out.extend(self.landmarks_of(owner, &extent)?);
         }
         out.sort_by_key(|l| l.seq);
         out.dedup_by_key(|l| l.seq);
@@ -87,9 +87,9 @@ impl Session {
     /// As [`Session::landmarks`], which has an example.
     pub fn open_turn(&self) -> Result<Option<Seq>> {
         self.store.guard()?;
-        for extent in self.extents().iter().rev() {
+        for (owner, extent) in self.extents().iter().rev() {
             let turns = self
-                .landmarks_of(extent)?
+                .landmarks_of(*owner, extent)?
                 .into_iter()
                 .rev()
                 .find(|l| matches!(l.kind, LandmarkKind::TurnStart | LandmarkKind::TurnEnd));
@@ -100,8 +100,8 @@ impl Session {
         Ok(None)
     }
 
-    fn landmarks_of(&self, extent: &Extent) -> Result<Vec<Landmark>> {
-        let runs = self.runs_at(extent)?;
+    fn landmarks_of(&self, owner: SessionNo, extent: &Extent) -> Result<Vec<Landmark>> {
+        let runs = self.runs_at(owner, extent)?;
         let mut out: Vec<Landmark> = marks_in(&runs, extent)
             .filter_map(|m| Some(Landmark { seq: m.seq, kind: kind_of(m.class)? }))
             .collect();

@@ -16,9 +16,7 @@ use crate::accept::{Candidate, Rules, TOOL_RESULT, judge};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::NewEvent;
 use crate::format::codec::crc;
-use crate::format::event_types::mark_of;
 use crate::format::events::{encode, record_bytes_max};
-use crate::format::index_frame::Mark;
 use crate::index::Digest;
 use crate::lane::{Frame, Lane, stage::FrameBody};
 use crate::limits;
@@ -436,9 +434,7 @@ fn digest_of(events: &[NewEvent<'_>], first: Seq, now_ms: i64) -> Digest {
     let mut digest = Digest::default();
     for (i, e) in events.iter().enumerate() {
         digest.last_time_ms = e.time_ms.unwrap_or(now_ms);
-        if let Some(class) = mark_of(&e.event_type, e.surface_op.is_some()) {
-            digest.marks.push(Mark { seq: first + i as u64, class });
-        }
+        digest.add(first + i as u64, &e.event_type, e.surface_op.is_some(), e.ignorable);
     }
     digest
 }

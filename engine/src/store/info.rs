@@ -65,7 +65,7 @@ impl Store {
         self.inner.guard()?;
         let records: Vec<Record> = {
             let lanes = self.inner.lanes.read();
-            lanes.index.table.iter().filter(|r| r.is_visible() && !r.is_fork).cloned().collect()
+            lanes.index.table.iter().filter(|r| r.is_visible()).cloned().collect()
         };
         let mut out = Vec::with_capacity(records.len());
         for r in records {
@@ -90,7 +90,7 @@ impl Store {
             created_ms: self.inner.file.created_ms,
             default_level: self.inner.default_level(),
             sessions: visible().count() as u64,
-            events: visible().map(Record::end_seq).sum(),
+            events: visible().map(|r| r.end_seq() - r.base()).sum(),
             bytes: visible().map(|r| r.bytes).sum(),
             reserved_bytes: lanes.views.values().map(|v| v.reserved_bytes()).sum(),
             segments: lanes.views.values().map(|v| v.segments.len() as u64).sum(),

@@ -85,11 +85,13 @@ impl StoreInner {
         recovered
     }
 
-    /// Events of a lane that CONTINUE frames of other lanes stand on.
+    /// Events of a lane that CONTINUE and FORK frames of other lanes stand on.
     fn marks_for(&self, lane: LaneNo) -> Vec<(u32, u64)> {
         let lanes = self.lanes.read();
-        let marks = lanes.index.table.iter().flat_map(|r| &r.hand_overs);
-        marks.filter_map(|h| h.prev.filter(|p| p.lane == lane)).map(|p| (p.epoch, p.gsn)).collect()
+        let records = || lanes.index.table.iter();
+        let marks = records().flat_map(|r| r.hand_overs.iter().filter_map(|h| h.prev));
+        let forks = records().filter_map(|r| r.fork.as_ref().map(|f| f.at));
+        marks.chain(forks).filter(|p| p.lane == lane).map(|p| (p.epoch, p.gsn)).collect()
     }
 
     /// gsn below which other lanes stand on events of an epoch of a lane.

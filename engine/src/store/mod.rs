@@ -7,6 +7,7 @@
 
 mod create;
 mod cursor;
+mod fork;
 mod given;
 mod handle;
 mod held;
@@ -27,6 +28,7 @@ use crate::options::StoreOptions;
 use crate::vfs::{OsVfs, Vfs};
 
 pub use cursor::Cursor;
+pub use fork::ForkOptions;
 pub use given::StoreEvent;
 pub use held::HeldSession;
 pub use info::StoreInfo;

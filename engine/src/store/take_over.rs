@@ -14,10 +14,10 @@ use crate::format::control::{Body, CREATE_PENDING, Control};
 use crate::format::frame::kind;
 use crate::format::segment::HEADER_LEN;
 use crate::handle::StoreInner;
-use crate::index::Record;
+use crate::index::{Place, Record};
 use crate::lane::Lane;
 use crate::limits;
-use crate::locks::SessionLock;
+use crate::locks::{CreateLock, SessionLock};
 use crate::options::planted;
 use crate::segment::{Scan, Step};
 use crate::session::{NewSession, Session, SessionWriter};
@@ -38,13 +38,6 @@ impl StoreInner {
             Error::new(ErrorKind::NotFound, "there is no such session; list them with `ls`")
                 .with_session(id)
         })?;
-        if record.is_fork {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "forks are read by newer versions only",
-            )
-            .with_session(id));
-        }
         Ok(record.clone())
     }
 
@@ -136,7 +129,7 @@ impl StoreInner {
 
     /// Whether the lane of a session's last frame holds a mark above that frame which covers it.
     fn is_proved(&self, record: &Record) -> Result<bool> {
-        let last = match record.next_seq.checked_sub(1) {
+        let last = match record.next_seq.checked_sub(1).filter(|seq| *seq >= record.base()) {
             Some(seq) => self.locate(record.no, seq)?.place,
             None => record.created,
         };
@@ -146,6 +139,11 @@ impl StoreInner {
             .map(|h| h.at)
             .filter(|at| at.lane == last.lane)
             .fold(last, |a, b| a.max(b));
+        self.is_marked(last)
+    }
+
+    /// Whether a lane holds a mark above a frame of it that covers that frame.
+    pub(super) fn is_marked(&self, last: Place) -> Result<bool> {
         let (segment, newest) = {
             let lanes = self.lanes.read();
             let Some(view) = lanes.views.get(&last.lane) else { return Ok(false) };
@@ -182,11 +180,13 @@ impl StoreInner {
             let mut scan = Scan::new(&segment, from.max(HEADER_LEN), segment.frames_limit());
             while let Step::Frame { header, payload, .. } = scan.step()? {
                 let creates = || match Control::decode(header.kind, payload).map(|c| c.body) {
-                    Ok(Body::Create { id: taken, .. }) => taken[..] == *id.as_bytes(),
+                    Ok(Body::Create { id: taken, .. } | Body::Fork { id: taken, .. }) => {
+                        taken[..] == *id.as_bytes()
+                    }
                     _ => false,
                 };
                 let concerns = match header.kind {
-                    kind::CREATE => creates(),
+                    kind::CREATE | kind::FORK => creates(),
                     kind::PUBLISH => pending.contains(&SessionNo(header.session)),
                     _ => false,
                 };
@@ -236,14 +236,7 @@ impl Store {
         inner.guard_write()?;
         let header = new.header_text(inner.vfs.now_ms())?;
         let id = new.id().clone();
-        let lane = inner.lane(None)?;
-        lane.alive()?;
-        let creation =
-            inner.locks.creation(&id, lane.no).map_err(|e| inner.explain_holder(e, &id))?;
-        inner.refresh()?;
-        let failed = inner.settle_failed()?;
-        self.refuse_taken(&id)?;
-        inner.refuse_unsettled(&failed, &id)?;
+        let (lane, creation) = self.reserve(&id)?;
         let no = lane.next_session_no()?;
         let lock = inner.locks.session(no, lane.no)?;
         let control = Control {
@@ -257,6 +250,19 @@ impl Store {
         drop(creation);
         let session = Session::new(inner.clone(), no, id);
         Ok(SessionWriter::new(session, lane, lock, 0, crate::Surface::new(), ticket.pos))
+    }
+
+    /// The own lane, and an id under its creation lock: no lane has a session of it.
+    pub(super) fn reserve(&self, id: &SessionId) -> Result<(Arc<Lane>, CreateLock)> {
+        let lane = self.inner.lane(None)?;
+        lane.alive()?;
+        let creation = self.inner.locks.creation(id, lane.no);
+        let creation = creation.map_err(|e| self.inner.explain_holder(e, id))?;
+        self.inner.refresh()?;
+        let failed = self.inner.settle_failed()?;
+        self.refuse_taken(id)?;
+        self.inner.refuse_unsettled(&failed, id)?;
+        Ok((lane, creation))
     }
 
     fn refuse_taken(&self, id: &SessionId) -> Result<()> {
@@ -326,7 +332,7 @@ impl Store {
     /// Opens a session to read it. Needs no lock.
     ///
     /// # Errors
-    /// `NotFound`, `Unsupported` for a fork (format.md section 7.3), `ForkedHandle`.
+    /// `NotFound`, `ForkedHandle`.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

@@ -33,4 +33,4 @@ macro_rules! workloads {
     )*};
 }
 
-workloads!(append, rotate, import, reopen, same_id, hand_over, take_over, quiet, recovery);
+workloads!(append, rotate, import, reopen, same_id, hand_over, take_over, quiet, recovery, fork);

@@ -67,6 +67,8 @@ pub enum Note {
     Imported(String),
     /// The session is not there, and need not be; its id is free.
     Gone(String),
+    /// A session is about to be forked from another one, with so many of its events.
+    Fork(String, String, usize),
     /// Another handle took the session: what it found is durable, and the rest is gone for good.
     Adopt(String, usize),
 }
@@ -176,6 +178,13 @@ impl State {
             }
             Note::Gone(id) => {
                 self.sessions.remove(id);
+            }
+            Note::Fork(child, parent, upto) => {
+                let mut shared = self.session(parent).events.clone();
+                shared.truncate(*upto);
+                let s = self.session(child);
+                s.calls.push(Call { end: shared.len(), ordinal: 0, handle: u32::MAX });
+                s.events = shared;
             }
             Note::Adopt(id, count) => {
                 let s = self.session(id);

@@ -61,6 +61,11 @@ fn the_end_of_data_that_is_not_compared_is_found() {
 }
 
 #[test]
+fn a_fork_before_the_sync_is_found() {
+    finds(Planted::ContinueBeforeSync, "fork", workloads::fork, 20);
+}
+
+#[test]
 fn a_dead_lane_that_is_not_recovered_is_found() {
     finds(Planted::DeadLaneNotRecovered, "take_over", workloads::take_over, 10);
 }

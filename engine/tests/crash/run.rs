@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use everlog::{
-    Error, ErrorKind, ImportOptions, Level, NewEvent, NewSession, SessionId, SessionWriter, Store,
-    StoreOptions,
+    Error, ErrorKind, ForkOptions, ImportOptions, Level, NewEvent, NewSession, SessionId,
+    SessionWriter, Store, StoreOptions,
 };
 use everlog_testkit::rng::Rng;
 use everlog_testkit::sim::{SimMachine, SimProcess, is_down, is_killed};
@@ -189,6 +189,43 @@ impl Run {
             }
             Err(e) if e.kind() == ErrorKind::Exists => self.take(handle, id),
             Err(e) => Err(stop("create_session", &e)),
+        }
+    }
+
+    /// Forks a session behind an event, unless that is not to be seen or not durable yet, where that may be so.
+    pub fn fork(
+        &mut self,
+        handle: &Handle,
+        (parent, boundary): (&str, u64),
+        child: &str,
+        may_wait: bool,
+    ) -> Step<Option<Writing>> {
+        let shared = boundary as usize + 1;
+        self.tape.note(Note::Fork(child.to_owned(), parent.to_owned(), shared));
+        let mark = Ev {
+            event_type: "session/end-seed".to_owned(),
+            data: b"{}".to_vec(),
+            time_ms: None,
+            surface_op: None,
+            sources: None,
+        };
+        // What ends with the mark is not marked again.
+        let known = self.state().sessions[child].events.last().is_some_and(|e| **e == mark);
+        if !known {
+            self.tape.note(Note::Issue(child.to_owned(), vec![Arc::new(mark)], handle.no));
+        }
+        let all = shared + usize::from(!known);
+        let options = ForkOptions::default().with_boundary(boundary);
+        match handle.store.fork(&session_id(parent), &session_id(child), options) {
+            Ok(writer) => {
+                self.tape.note(Note::Ack(child.to_owned(), all, Level::Os));
+                Ok(Some(Writing { id: child.to_owned(), writer, handle: handle.no }))
+            }
+            Err(e) if may_wait && matches!(e.kind(), ErrorKind::Locked | ErrorKind::Invalid) => {
+                self.tape.note(Note::Gone(child.to_owned()));
+                Ok(None)
+            }
+            Err(e) => Err(stop("fork", &e)),
         }
     }
 

@@ -334,3 +334,46 @@ fn one_life(run: &mut Run, process: &SimProcess, turn: usize) -> Step {
     batch(run, &mut new, 3, 500)?;
     write_on(run, std::slice::from_mut(&mut w), 6)
 }
+
+/// Sessions that go on from others: of the own lane, of one that a living process writes, of one whose process died.
+pub fn fork(run: &mut Run) -> Step {
+    let (a, b) = (run.process("a"), run.process("b"));
+    let one = run.create(&a)?;
+    let mut s0 = run.create_session(&one, "s0")?;
+    batch(run, &mut s0, 3, 300)?;
+    let two = run.open(&b)?;
+    let mut kids = vec![run.create_session(&two, "other")?];
+    for turn in 0..4 {
+        batch(run, &mut s0, 4, 500)?;
+        let at = run.rng.below(s0.writer.next_seq());
+        if let Some(mut kid) = run.fork(&one, ("s0", at), &format!("a{turn}"), false)? {
+            batch(run, &mut kid, 3, 300)?;
+            // A fork of a fork, behind its mark or before it.
+            let at = run.rng.below(kid.writer.next_seq());
+            let id = format!("a{turn}-kid");
+            let grand = run.fork(&one, (&kid.id.clone(), at), &id, false)?;
+            drop((kid, grand));
+        }
+        if run.rng.chance(1, 2) {
+            // What follows a sync in the lane says so to others.
+            run.sync(&one)?;
+            batch(run, &mut s0, 2, 100)?;
+        }
+        let at = run.rng.below(s0.writer.next_seq());
+        kids.extend(run.fork(&two, ("s0", at), &format!("b{turn}"), true)?);
+        let at = run.rng.index(kids.len());
+        batch(run, &mut kids[at], 3, 300)?;
+    }
+    let op = run.machine.ops() + 1 + run.rng.below(10);
+    kill(run, &a, op);
+    let died = write_on(run, std::slice::from_mut(&mut s0), 12);
+    run.outlive(died)?;
+    let end = s0.writer.next_seq();
+    run.machine.kill(&a);
+    drop((s0, one));
+    for turn in 0..3 {
+        let at = run.rng.below(end);
+        kids.extend(run.fork(&two, ("s0", at), &format!("late{turn}"), true)?);
+    }
+    write_on(run, &mut kids, 4)
+}

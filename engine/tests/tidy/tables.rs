@@ -18,6 +18,7 @@ pub(crate) const RANKS: &[(&str, u32)] = &[
     ("vfs", 30),
     ("options", 35),
     ("accept", 38),
+    ("model", 40),
     ("dsh", 40),
     ("segment", 40),
     ("index", 45),
